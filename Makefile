@@ -1,0 +1,207 @@
+# The image of sless. Manager, gateway and builder are in one image.
+IMG ?= ghcr.io/naeel/sless:v0.1.0
+# The cluster of the demo and of the end-to-end tests: local (this machine becomes a node, Debian and root needed) or
+# current (that of the current kubeconfig, on which `make deploy` has put sless).
+CLUSTER ?= local
+CONTAINER_TOOL ?= docker
+KUBECTL ?= kubectl
+
+LOCALBIN ?= $(CURDIR)/bin
+KUSTOMIZE ?= $(LOCALBIN)/kustomize
+CONTROLLER_GEN ?= $(LOCALBIN)/controller-gen
+CRD_REF_DOCS ?= $(LOCALBIN)/crd-ref-docs
+GOLANGCI_LINT ?= $(LOCALBIN)/golangci-lint
+KUBE_API_LINTER ?= $(LOCALBIN)/golangci-lint-kube-api-linter
+LOGCHECK ?= $(LOCALBIN)/logcheck
+
+KUSTOMIZE_VERSION ?= v5.8.1
+CONTROLLER_TOOLS_VERSION ?= v0.23.0
+CRD_REF_DOCS_VERSION ?= v0.3.0
+GOLANGCI_LINT_VERSION ?= v2.13.1
+KUBE_API_LINTER_VERSION ?= v0.0.0-20260716143926-092fe0c72997
+LOGCHECK_VERSION ?= v0.9.0
+
+SHELL = /usr/bin/env bash -o pipefail
+.SHELLFLAGS = -ec
+MAKEFLAGS += --no-print-directory
+
+.PHONY: all
+all: build
+
+##@ General
+
+.PHONY: help
+help: ## Show this help.
+	@awk 'BEGIN {FS = ":.*##"; printf "\nUsage:\n  make \033[36m<target>\033[0m\n"} \
+		/^[a-zA-Z_0-9-]+:.*?##/ { printf "  \033[36m%-18s\033[0m %s\n", $$1, $$2 } \
+		/^##@/ { printf "\n\033[1m%s\033[0m\n", substr($$0, 5) }' $(MAKEFILE_LIST)
+
+##@ Try it
+
+.PHONY: demo
+demo: ## Start a real cluster, put sless on it, apply two functions and call them.
+	@go run ./hack/demo --cluster=$(CLUSTER)
+
+.PHONY: cluster-up
+cluster-up: ## Start the local cluster, or what is missing of it. Builds it first when needed.
+	@go run ./hack/cluster up
+
+.PHONY: cluster-down
+cluster-down: ## Stop the local cluster and remove everything it made.
+	@go run ./hack/cluster down
+
+.PHONY: cluster-status
+cluster-status: ## Show the parts of the local cluster.
+	@go run ./hack/cluster status
+
+.PHONY: cluster-deploy
+cluster-deploy: ## Put the code of this checkout on the local cluster, without functions.
+	@go run ./hack/demo deploy
+
+##@ Test
+
+.PHONY: test
+test: ## Run the unit tests and the tests against a real API server.
+	@assets="$${KUBEBUILDER_ASSETS:-$$(go run ./hack/cluster envtest-assets)}"; \
+	KUBEBUILDER_ASSETS="$$assets" go test $$(go list ./... | grep -v -e /test/e2e -e /test/bench) $(TEST_ARGS)
+
+.PHONY: test-e2e
+test-e2e: ## Run the stories of users on a real cluster.
+	@if [ "$(CLUSTER)" = local ]; then go run ./hack/demo deploy; fi
+	SLESS_E2E_CLUSTER=$(CLUSTER) go test -tags=e2e ./test/e2e/ -count=1 -timeout=40m -v -ginkgo.v $(TEST_ARGS)
+
+.PHONY: fuzz
+fuzz: ## Fuzz the archive package for a minute each.
+	go test ./internal/archive -run='^$$' -fuzz=FuzzFromFiles -fuzztime=1m
+	go test ./internal/archive -run='^$$' -fuzz=FuzzExtract -fuzztime=1m
+
+.PHONY: bench
+bench: ## Measure on a real cluster and print tables (docs/benchmarks.md).
+	@if [ "$(CLUSTER)" = local ]; then go run ./hack/demo deploy; fi
+	@go run ./test/bench --cluster=$(CLUSTER) $(BENCH_ARGS)
+
+##@ Develop
+
+.PHONY: manifests
+manifests: $(CONTROLLER_GEN) ## Generate CRDs and roles from the markers in the code.
+	@"$(CONTROLLER_GEN)" crd paths=./api/... output:crd:artifacts:config=config/crd/bases
+	@"$(CONTROLLER_GEN)" rbac:roleName=manager-role paths=./internal/controller/... output:rbac:dir=config/rbac
+
+.PHONY: generate
+generate: $(CONTROLLER_GEN) ## Generate the DeepCopy functions of the API.
+	@"$(CONTROLLER_GEN)" object:headerFile=hack/boilerplate.go.txt paths=./api/...
+
+.PHONY: api-docs
+api-docs: $(CRD_REF_DOCS) ## Generate the API reference.
+	@"$(CRD_REF_DOCS)" --source-path=api/v1alpha1 --config=hack/api-docs.yaml --renderer=markdown \
+		--output-path=docs/reference/api.md
+
+.PHONY: fmt
+fmt: ## Format the code.
+	@gofmt -l -w $$(git ls-files -co --exclude-standard '*.go')
+
+.PHONY: vet
+vet: ## Run go vet, also over the end-to-end tests.
+	@go vet ./...
+	@go vet -tags=e2e ./test/e2e/
+
+.PHONY: lint
+lint: $(GOLANGCI_LINT) $(KUBE_API_LINTER) $(LOGCHECK) ## Run all linters.
+	"$(GOLANGCI_LINT)" run
+	"$(KUBE_API_LINTER)" run --config=.golangci-kal.yml ./api/...
+	"$(LOGCHECK)" ./...
+
+.PHONY: lint-fix
+lint-fix: $(GOLANGCI_LINT) ## Run golangci-lint and let it mend what it can.
+	"$(GOLANGCI_LINT)" run --fix
+
+.PHONY: lint-config
+lint-config: $(GOLANGCI_LINT) ## Check the configuration of golangci-lint.
+	"$(GOLANGCI_LINT)" config verify
+
+.PHONY: verify
+verify: ## Check that everything generated is current, formatted and committed.
+	@hack/verify.sh
+
+##@ Build
+
+.PHONY: build
+build: ## Build the programs into bin/.
+	CGO_ENABLED=0 go build -trimpath -o bin/manager ./cmd
+	CGO_ENABLED=0 go build -trimpath -o bin/gateway ./cmd/gateway
+	CGO_ENABLED=0 go build -trimpath -o bin/builder ./cmd/builder
+
+.PHONY: run
+run: ## Run the manager on this machine against the current kubeconfig: make run CONFIG=my.yaml
+	go run ./cmd --config=$(CONFIG)
+
+.PHONY: docker-build
+docker-build: ## Build the image of sless.
+	$(CONTAINER_TOOL) build $(if $(BASE_IMAGE),--build-arg BASE_IMAGE=$(BASE_IMAGE)) -t $(IMG) .
+
+.PHONY: docker-push
+docker-push: ## Push the image of sless.
+	$(CONTAINER_TOOL) push $(IMG)
+
+.PHONY: docker-runtimes
+docker-runtimes: ## Build and push the runtime images: make docker-runtimes REGISTRY_HOST=docker.io/acme
+	@test -n "$(REGISTRY_HOST)" || { echo "set REGISTRY_HOST to your registry, such as docker.io/acme" >&2; exit 1; }
+	@for folder in runtimes/*/runtime.yaml; do \
+		folder=$$(dirname $$folder); \
+		version=$$(sed -n 's/^version: *//p' $$folder/runtime.yaml); \
+		ref="$(REGISTRY_HOST)/sless-runtime-$$(basename $$folder):$$version"; \
+		echo "Building $$ref"; \
+		$(CONTAINER_TOOL) build -f $$folder/Dockerfile -t "$$ref" . && $(CONTAINER_TOOL) push "$$ref"; \
+	done
+
+PLATFORMS ?= linux/arm64,linux/amd64
+.PHONY: docker-buildx
+docker-buildx: ## Build and push the image of sless for several platforms.
+	$(CONTAINER_TOOL) buildx build --push --platform=$(PLATFORMS) \
+		$(if $(BASE_IMAGE),--build-arg BASE_IMAGE=$(BASE_IMAGE)) --tag $(IMG) .
+
+.PHONY: build-installer
+build-installer: manifests generate $(KUSTOMIZE) ## Generate dist/install.yaml.
+	@mkdir -p dist
+	@"$(KUSTOMIZE)" build config/install > dist/install.yaml
+
+##@ Deploy
+
+ignore-not-found ?= false
+
+.PHONY: install
+install: manifests $(KUSTOMIZE) ## Install the CRDs on the cluster of the current kubeconfig.
+	@"$(KUSTOMIZE)" build config/crd | "$(KUBECTL)" apply --server-side -f -
+
+.PHONY: uninstall
+uninstall: manifests $(KUSTOMIZE) ## Remove the CRDs, and with them all functions.
+	@"$(KUSTOMIZE)" build config/crd | "$(KUBECTL)" delete --ignore-not-found=$(ignore-not-found) -f -
+
+.PHONY: deploy
+deploy: build-installer ## Put sless on the cluster of the current kubeconfig (docs/install.md).
+	@sed 's#ghcr.io/naeel/sless:v0.1.0#$(IMG)#g' dist/install.yaml | "$(KUBECTL)" apply --server-side -f -
+
+.PHONY: undeploy
+undeploy: $(KUSTOMIZE) ## Remove sless from the cluster of the current kubeconfig.
+	@"$(KUSTOMIZE)" build config/install | "$(KUBECTL)" delete --ignore-not-found=$(ignore-not-found) -f -
+
+##@ Tools
+
+$(KUSTOMIZE):
+	$(call go-install-tool,$@,sigs.k8s.io/kustomize/kustomize/v5,$(KUSTOMIZE_VERSION))
+$(CONTROLLER_GEN):
+	$(call go-install-tool,$@,sigs.k8s.io/controller-tools/cmd/controller-gen,$(CONTROLLER_TOOLS_VERSION))
+$(CRD_REF_DOCS):
+	$(call go-install-tool,$@,github.com/elastic/crd-ref-docs,$(CRD_REF_DOCS_VERSION))
+$(GOLANGCI_LINT):
+	$(call go-install-tool,$@,github.com/golangci/golangci-lint/v2/cmd/golangci-lint,$(GOLANGCI_LINT_VERSION))
+$(KUBE_API_LINTER):
+	$(call go-install-tool,$@,sigs.k8s.io/kube-api-linter/cmd/golangci-lint-kube-api-linter,$(KUBE_API_LINTER_VERSION))
+$(LOGCHECK):
+	$(call go-install-tool,$@,sigs.k8s.io/logtools/logcheck,$(LOGCHECK_VERSION))
+
+# $1 the file, $2 the package, $3 the version.
+define go-install-tool
+@echo "Installing $(notdir $1) $3"
+@GOBIN="$(LOCALBIN)" go install $2@$3
+endef

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+// Condition types. Ready, Reconciling and Stalled follow kstatus, so that kubectl wait, Flux and Argo CD agree on what
+// they mean. The others name causes and exist on Functions only.
+const (
+	// ConditionReady is True when a call (Function), a firing (Trigger) or a run will work now with what the spec asks
+	// for. Positive polarity.
+	ConditionReady = "Ready"
+	// ConditionReconciling is True while the controller works towards the spec. Negative polarity.
+	ConditionReconciling = "Reconciling"
+	// ConditionStalled is True when nothing more happens until the user changes something. Negative polarity.
+	ConditionStalled = "Stalled"
+
+	// ConditionSourceReady is True when the code was read, checked and stored. Positive polarity.
+	ConditionSourceReady = "SourceReady"
+	// ConditionCodeReviewed is True when the code passed the review, or when no review is configured. Positive polarity.
+	ConditionCodeReviewed = "CodeReviewed"
+	// ConditionBuilt is True when the image of the current source exists. Positive polarity.
+	ConditionBuilt = "Built"
+	// ConditionAvailable is True when some version of the Function answers calls, also when a newer one failed and Ready
+	// is False. Positive polarity.
+	ConditionAvailable = "Available"
+	// ConditionScalingActive is True when an autoscaler sets the number of replicas. Positive polarity.
+	ConditionScalingActive = "ScalingActive"
+
+	// ConditionComplete is True when the run of a FunctionJob succeeded. Positive polarity.
+	ConditionComplete = "Complete"
+	// ConditionFailed is True when the run of a FunctionJob failed for good. Negative polarity.
+	ConditionFailed = "Failed"
+)
+
+// Reasons of conditions that are not faults.
+const (
+	ReasonReady            = "Ready"
+	ReasonPending          = "Pending"
+	ReasonProgressing      = "Progressing"
+	ReasonSucceeded        = "Succeeded"
+	ReasonDisabled         = "Disabled"
+	ReasonRollingOut       = "RollingOut"
+	ReasonScaledToZero     = "ScaledToZero"
+	ReasonStored           = "Stored"
+	ReasonWaitingForUpload = "WaitingForUpload"
+	ReasonReviewOff        = "ReviewOff"
+	ReasonBuilding         = "Building"
+	ReasonBuildQueued      = "BuildQueued"
+	ReasonImageGiven       = "ImageGiven"
+	ReasonFixedReplicas    = "FixedReplicas"
+	ReasonNoAutoscaler     = "NoAutoscaler"
+	ReasonNotImplemented   = "NotImplemented"
+	ReasonFunctionNotFound = "FunctionNotFound"
+)
+
+// Reasons of faults that the user can mend by changing the Function, its code or what it refers to. They are not
+// retried until something changes.
+const (
+	ReasonInvalidSpec        = "InvalidSpec"
+	ReasonRuntimeUnknown     = "RuntimeUnknown"
+	ReasonEntrypointNotFound = "EntrypointNotFound"
+	ReasonSourceInvalid      = "SourceInvalid"
+	ReasonSourceTooLarge     = "SourceTooLarge"
+	ReasonSourceUnsupported  = "SourceUnsupported"
+	ReasonManifestInvalid    = "DependencyManifestInvalid"
+	ReasonBuildFailed        = "BuildFailed"
+	ReasonBuildTimedOut      = "BuildTimedOut"
+	ReasonBuildOutOfMemory   = "BuildOutOfMemory"
+	ReasonCodeRejected       = "CodeRejected"
+	ReasonHandlerLoadFailed  = "HandlerLoadFailed"
+	ReasonHandlerCrashed     = "HandlerCrashed"
+	ReasonOOMKilled          = "OOMKilled"
+	ReasonConfigMissing      = "ConfigMissing"
+	ReasonNameConflict       = "NameConflict"
+	ReasonJobFailed          = "JobFailed"
+)
+
+// Reasons of faults of the platform. They are retried with a growing delay.
+const (
+	ReasonStoreUnavailable    = "StoreUnavailable"
+	ReasonRegistryUnavailable = "RegistryUnavailable"
+	ReasonRuntimeImageMissing = "RuntimeImageMissing"
+	ReasonImagePullFailed     = "ImagePullFailed"
+	ReasonQuotaExceeded       = "QuotaExceeded"
+	ReasonUnschedulable       = "Unschedulable"
+	ReasonInternalError       = "InternalError"
+)

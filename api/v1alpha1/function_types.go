@@ -1,0 +1,413 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// Limits of a Function that users rely on (docs/limits.md).
+const (
+	// MaxInlineSourceBytes is the most that all files of spec.source.inline may hold together.
+	MaxInlineSourceBytes = 512 << 10
+	// DefaultTimeoutSeconds is the time a call may take when spec.timeoutSeconds is not set.
+	DefaultTimeoutSeconds = 60
+	// DefaultBuildTimeoutSeconds is the time a build may take when spec.build.timeoutSeconds is not set.
+	DefaultBuildTimeoutSeconds = 900
+	// MaxHistory is the number of earlier images that status.history keeps.
+	MaxHistory = 10
+)
+
+// FunctionSpec is what a user asks for: a runtime, some code and how to run it.
+// +kubebuilder:validation:XValidation:rule="!(has(self.replicas) && has(self.scaling))",message="set replicas (a fixed number) or scaling (automatic), not both"
+// +kubebuilder:validation:XValidation:rule="has(self.source.image) || (has(self.runtime) && self.runtime != '')",message="runtime is required, such as python3.11 or nodejs20"
+type FunctionSpec struct {
+	// runtime is the name of a language runtime of the catalogue, such as python3.11 or nodejs20. It is required unless
+	// source.image is given.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$`
+	Runtime string `json:"runtime,omitempty"`
+
+	// entrypoint is `<file without extension>.<function>`, such as handler.handle or src/app.main. The default comes from
+	// the runtime (handler.handle).
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9_][-A-Za-z0-9_./]*\.[A-Za-z_][A-Za-z0-9_]*$`
+	Entrypoint string `json:"entrypoint,omitempty"`
+
+	// source is where the code comes from. Exactly one kind of source must be set.
+	// +required
+	Source FunctionSource `json:"source,omitzero"`
+
+	// env is a list of environment variables for the function. It is kept sorted by name. Names that begin with SLESS_
+	// are reserved.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=256
+	// +kubebuilder:validation:XValidation:rule="self.all(e, !e.name.startsWith('SLESS_'))",message="names that begin with SLESS_ are reserved"
+	Env []corev1.EnvVar `json:"env,omitempty"`
+
+	// envFrom is a list of Secrets and ConfigMaps of this namespace whose keys become environment variables.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
+	EnvFrom []corev1.EnvFromSource `json:"envFrom,omitempty"`
+
+	// volumes is a list of Secrets and ConfigMaps of this namespace that the function sees as files.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=32
+	Volumes []FunctionVolume `json:"volumes,omitempty"`
+
+	// resources are the requests and limits of the function's container. What is not set comes from the operator's
+	// configuration.
+	// +optional
+	Resources corev1.ResourceRequirements `json:"resources,omitzero"`
+
+	// timeoutSeconds is the longest that one call may take. The caller gets 504 after it.
+	// +optional
+	// +kubebuilder:default=60
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=900
+	TimeoutSeconds int32 `json:"timeoutSeconds,omitempty"`
+
+	// concurrency is the most calls that one replica works on at once. Further calls get 429. 0 means the runtime's
+	// default.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=10000
+	Concurrency int32 `json:"concurrency,omitempty"`
+
+	// replicas is a fixed number of replicas. It excludes scaling.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000
+	Replicas *int32 `json:"replicas,omitempty"`
+
+	// scaling sets how the number of replicas follows the calls. It excludes replicas. With neither, the defaults of
+	// scaling apply.
+	// +optional
+	Scaling *FunctionScaling `json:"scaling,omitempty"`
+
+	// build sets how the image is built.
+	// +optional
+	Build FunctionBuild `json:"build,omitzero"`
+}
+
+// FunctionSource says where the code of a Function comes from.
+// +kubebuilder:validation:XValidation:rule="[has(self.inline), has(self.upload), has(self.configMap), has(self.git), has(self.image)].filter(x, x).size() == 1",message="exactly one of inline, upload, configMap, git, image must be set"
+type FunctionSource struct {
+	// inline holds the code in the Function itself.
+	// +optional
+	Inline *InlineSource `json:"inline,omitempty"`
+
+	// upload says that the code is uploaded to the gateway as a zip file.
+	// +optional
+	Upload *UploadSource `json:"upload,omitempty"`
+
+	// configMap names a ConfigMap of this namespace whose keys are the files.
+	// +optional
+	ConfigMap *ConfigMapReference `json:"configMap,omitempty"`
+
+	// git names a git repository.
+	// +optional
+	Git *GitSource `json:"git,omitempty"`
+
+	// image names a ready image that was built on a sless runtime image.
+	// +optional
+	Image *ImageSource `json:"image,omitempty"`
+}
+
+// InlineSource is code in the Function itself.
+type InlineSource struct {
+	// files maps a relative path, such as handler.py or lib/util.py, to the text of that file. All files together may hold
+	// 512 KiB.
+	// +required
+	// +kubebuilder:validation:MinProperties=1
+	// +kubebuilder:validation:MaxProperties=256
+	Files map[string]string `json:"files,omitempty"`
+}
+
+// UploadSource is code that was uploaded to the gateway. The gateway writes the fields; while they are empty, the
+// Function waits for an upload.
+type UploadSource struct {
+	// sha256 is the digest of the stored code, 64 hexadecimal digits.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:Pattern=`^([a-f0-9]{64})?$`
+	SHA256 string `json:"sha256,omitempty"`
+
+	// sizeBytes is the size of the stored code in bytes.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	SizeBytes int64 `json:"sizeBytes,omitempty"`
+}
+
+// GitSource is code in a git repository.
+type GitSource struct {
+	// url is the address of the repository, https or ssh.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=2048
+	// +kubebuilder:validation:Pattern=`^(https?://|ssh://|[A-Za-z0-9_.-]+@)[^\s]+$`
+	URL string `json:"url,omitempty"`
+
+	// revision is a branch, a tag or a commit. The default is the repository's default branch.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	Revision string `json:"revision,omitempty"`
+
+	// path is the folder of the repository that holds the code. The default is its root.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Path string `json:"path,omitempty"`
+
+	// secretName names a Secret of this namespace with a token (username, password) or an SSH key (identity,
+	// known_hosts).
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	SecretName string `json:"secretName,omitempty"`
+}
+
+// ImageSource is a ready image.
+type ImageSource struct {
+	// ref is the reference of the image, with a tag or a digest.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	Ref string `json:"ref,omitempty"`
+}
+
+// FunctionVolume is a Secret or a ConfigMap as files.
+// +kubebuilder:validation:XValidation:rule="has(self.secret) != has(self.configMap)",message="set exactly one of secret and configMap"
+type FunctionVolume struct {
+	// name identifies the volume within the Function.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	Name string `json:"name,omitempty"`
+
+	// mountPath is the absolute folder at which the files appear. It may not lie in /app, /sless or /tmp.
+	// +required
+	// +kubebuilder:validation:MinLength=2
+	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:Pattern=`^/[^:]+$`
+	MountPath string `json:"mountPath,omitempty"`
+
+	// secret names a Secret of this namespace.
+	// +optional
+	Secret *SecretReference `json:"secret,omitempty"`
+
+	// configMap names a ConfigMap of this namespace.
+	// +optional
+	ConfigMap *ConfigMapReference `json:"configMap,omitempty"`
+}
+
+// FunctionScaling sets how the number of replicas follows the calls.
+// +kubebuilder:validation:XValidation:rule="!has(self.minReplicas) || !has(self.maxReplicas) || self.minReplicas <= self.maxReplicas",message="minReplicas may not be larger than maxReplicas"
+type FunctionScaling struct {
+	// minReplicas is the least number of replicas. 0 lets an idle function cost nothing.
+	// +optional
+	// +kubebuilder:default=0
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000
+	MinReplicas *int32 `json:"minReplicas,omitempty"`
+
+	// maxReplicas is the largest number of replicas.
+	// +optional
+	// +kubebuilder:default=10
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000
+	MaxReplicas *int32 `json:"maxReplicas,omitempty"`
+
+	// concurrency is the number of calls in flight per replica that the autoscaler aims at.
+	// +optional
+	// +kubebuilder:default=100
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=10000
+	Concurrency *int32 `json:"concurrency,omitempty"`
+
+	// requestsPerSecond is the number of calls per second and replica that the autoscaler aims at.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000000
+	RequestsPerSecond *int32 `json:"requestsPerSecond,omitempty"`
+
+	// idleSeconds is the time without calls after which the function goes to minReplicas.
+	// +optional
+	// +kubebuilder:default=300
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=86400
+	IdleSeconds *int32 `json:"idleSeconds,omitempty"`
+}
+
+// BuildStrategy says what the image builder gets to see.
+// +kubebuilder:validation:Enum=Auto;Full
+type BuildStrategy string
+
+const (
+	// BuildStrategyAuto builds dependencies from the dependency files alone and adds the code as a layer.
+	BuildStrategyAuto BuildStrategy = "Auto"
+	// BuildStrategyFull gives the builder the whole source, for projects whose install step needs it.
+	BuildStrategyFull BuildStrategy = "Full"
+)
+
+// FunctionBuild sets how the image of a Function is built.
+type FunctionBuild struct {
+	// strategy says what the builder gets to see: the dependency files (Auto) or the whole source (Full).
+	// +optional
+	// +kubebuilder:default=Auto
+	Strategy BuildStrategy `json:"strategy,omitempty"`
+
+	// timeoutSeconds is the longest that a build may take.
+	// +optional
+	// +kubebuilder:default=900
+	// +kubebuilder:validation:Minimum=10
+	// +kubebuilder:validation:Maximum=7200
+	TimeoutSeconds int32 `json:"timeoutSeconds,omitempty"`
+
+	// secretName names a Secret of this namespace with an .npmrc or a pip.conf for private package indexes. Install
+	// scripts can read it.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	SecretName string `json:"secretName,omitempty"`
+}
+
+// FunctionPhase sums up the conditions in one word, for people. Programs read the conditions.
+// +kubebuilder:validation:Enum=Pending;Building;Ready;Disabled;Failed
+type FunctionPhase string
+
+// Phases of a Function.
+const (
+	PhasePending  FunctionPhase = "Pending"
+	PhaseBuilding FunctionPhase = "Building"
+	PhaseReady    FunctionPhase = "Ready"
+	PhaseDisabled FunctionPhase = "Disabled"
+	PhaseFailed   FunctionPhase = "Failed"
+)
+
+// FunctionStatus is what the controller observed. Only the controller writes it.
+type FunctionStatus struct {
+	// conditions are Ready, Reconciling, Stalled and the causes SourceReady, CodeReviewed, Built, Available and
+	// ScalingActive.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=16
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// observedGeneration is the generation of the spec that the status speaks of.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// phase sums up the conditions in one word.
+	// +optional
+	Phase FunctionPhase `json:"phase,omitempty"`
+
+	// url is where the function answers.
+	// +optional
+	// +kubebuilder:validation:MaxLength=2048
+	URL string `json:"url,omitempty"`
+
+	// image is the image of the wanted version, by digest.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Image string `json:"image,omitempty"`
+
+	// sourceDigest is the digest of the canonical archive of the code, sha256:<hex>.
+	// +optional
+	// +kubebuilder:validation:MaxLength=128
+	SourceDigest string `json:"sourceDigest,omitempty"`
+
+	// lastBuiltAt is when the image in `image` was first seen as built.
+	// +optional
+	LastBuiltAt *metav1.Time `json:"lastBuiltAt,omitempty"`
+
+	// replicas is the number of replicas that run now, of whatever version.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Replicas int32 `json:"replicas,omitempty"`
+
+	// selector selects the pods of the function, in the form that the scale subresource needs.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Selector string `json:"selector,omitempty"`
+
+	// history lists the last images, the newest first.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=10
+	History []ImageRecord `json:"history,omitempty"`
+}
+
+// ImageRecord is an image that a Function ran.
+type ImageRecord struct {
+	// image is the image by digest.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	Image string `json:"image,omitempty"`
+
+	// sourceDigest is the digest of the code in it.
+	// +optional
+	// +kubebuilder:validation:MaxLength=128
+	SourceDigest string `json:"sourceDigest,omitempty"`
+
+	// builtAt is when the image was first seen as built.
+	// +optional
+	BuiltAt *metav1.Time `json:"builtAt,omitempty"`
+}
+
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.replicas,selectorpath=.status.selector
+// +kubebuilder:resource:shortName=fn,categories=sless
+// +kubebuilder:printcolumn:name="Runtime",type=string,JSONPath=`.spec.runtime`
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
+// +kubebuilder:printcolumn:name="Replicas",type=integer,JSONPath=`.status.replicas`
+// +kubebuilder:printcolumn:name="URL",type=string,JSONPath=`.status.url`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Image",type=string,priority=1,JSONPath=`.status.image`
+// +kubebuilder:printcolumn:name="Source",type=string,priority=1,JSONPath=`.status.sourceDigest`
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$') && self.metadata.name.size() <= 52",message="the name of a Function must be a DNS label that begins with a letter, of at most 52 characters"
+
+// Function is code that answers calls: a runtime, a source, and how to run it.
+type Function struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// metadata is the standard object's metadata.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitzero"`
+
+	// spec is what the user asks for.
+	// +required
+	Spec FunctionSpec `json:"spec"`
+
+	// status is what the controller observed.
+	// +optional
+	Status FunctionStatus `json:"status,omitzero"`
+}
+
+// +kubebuilder:object:root=true
+
+// FunctionList is a list of Functions.
+type FunctionList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitzero"`
+	Items           []Function `json:"items"`
+}
+
+func init() {
+	SchemeBuilder.Register(func(s *runtime.Scheme) error {
+		s.AddKnownTypes(SchemeGroupVersion, &Function{}, &FunctionList{})
+		return nil
+	})
+}

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+// Labels of everything that sless makes. Objects in other namespaces than their owner's cannot carry an owner
+// reference, so LabelOwnerUID is the key by which they are found and deleted.
+const (
+	LabelManagedBy    = "app.kubernetes.io/managed-by"
+	ManagedBySless    = "sless"
+	LabelFunction     = "sless.io/function"
+	LabelOwnerUID     = "sless.io/owner-uid"
+	LabelSourceDigest = "sless.io/source-digest"
+	// LabelRevision is a hash of everything in a pod template. It tells the pods of the wanted version from older ones.
+	LabelRevision = "sless.io/revision"
+)
+
+// Annotations.
+const (
+	// AnnotationOwner is "<namespace>/<name>" of the object for which another one was made.
+	AnnotationOwner = "sless.io/owner"
+	// AnnotationRestartedAt, set on a Function by the user, restarts its pods whenever its value changes.
+	AnnotationRestartedAt = "sless.io/restartedAt"
+	// AnnotationReconcileAt, set by the user, asks for a reconciliation now, whenever its value changes.
+	AnnotationReconcileAt = "sless.io/reconcile-at"
+)
+
+// Finalizers and field owners.
+const (
+	FinalizerFunction    = "sless.io/function"
+	FieldOwnerController = "sless-controller"
+	FieldOwnerGateway    = "sless-gateway"
+)
+
+// ReservedEnvPrefix is the beginning of environment names that sless keeps for itself.
+const ReservedEnvPrefix = "SLESS_"

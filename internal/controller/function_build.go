@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/naeel/sless/api/v1alpha1"
+	"github.com/naeel/sless/internal/archive"
+	"github.com/naeel/sless/internal/controller/plan"
+	"github.com/naeel/sless/internal/controller/resources"
+	"github.com/naeel/sless/internal/naming"
+	"github.com/naeel/sless/internal/objectstore"
+)
+
+// templateVersion is part of every build key. Raise it when the way dependency images are built changes.
+const templateVersion = "1"
+
+// ensureDependencies finds the image that the code is laid over: the runtime's, or one with the dependencies installed,
+// which is built when it does not exist.
+func (r *FunctionReconciler) ensureDependencies(ctx context.Context, s *functionScope) error {
+	base, err := r.runtimeImage(ctx, s.runtime)
+	if err != nil {
+		return err
+	}
+	manifest, ok := s.code.file(s.runtime.Dependencies.Manifest)
+	needed := false
+	if ok {
+		if needed, err = s.runtime.HasDependencies([]byte(manifest)); err != nil {
+			return stalled(v1alpha1.ConditionBuilt, v1alpha1.ReasonManifestInvalid, "%s", err.Error())
+		}
+	}
+	if !needed {
+		s.buildBase = base
+		return nil
+	}
+	build, err := r.planBuild(s, base)
+	if err != nil {
+		return err
+	}
+	repository := naming.DependencyRepository(r.Config.Registry.Host, s.fn.Namespace)
+	digest, err := r.dependencyImage(ctx, s, build, repository+":"+build.key)
+	if err != nil {
+		return err
+	}
+	s.buildBase = repository + "@" + digest
+	return nil
+}
+
+// dependencyBuild is a build context and the key of what it makes.
+type dependencyBuild struct {
+	key     string
+	context *archive.Archive
+}
+
+// planBuild makes the build context: the generated Dockerfile and the dependency files, nothing else. Its digest is the
+// key, so that a build depends on just what it sees.
+func (r *FunctionReconciler) planBuild(s *functionScope, base string) (dependencyBuild, error) {
+	files := map[string]string{}
+	names := []string{}
+	for _, name := range s.runtime.DependencyFiles() {
+		if text, ok := s.code.file(name); ok {
+			files[name] = text
+			names = append(names, name)
+		}
+	}
+	arguments := resources.BuildArguments(r.Config.Builds.Env, r.Config.Builds.CABundleConfigMap != "")
+	files["Dockerfile"] = s.runtime.Dockerfile(base, names, arguments)
+	packed, err := archive.FromFiles(files, archive.Options{Limits: archive.DefaultInlineLimits})
+	if err != nil {
+		return dependencyBuild{}, sourceFault(err)
+	}
+	return dependencyBuild{key: naming.Key(templateVersion, s.fn.Namespace, packed.Digest), context: packed}, nil
+}
+
+// dependencyImage returns the digest of the dependency image, building it first if need be.
+func (r *FunctionReconciler) dependencyImage(
+	ctx context.Context, s *functionScope, build dependencyBuild, target string,
+) (string, error) {
+	if digest, ok := r.known.get(knownImage, target); ok {
+		return digest, nil
+	}
+	digest, ok, err := r.Images.Exists(ctx, target)
+	if err != nil {
+		return "", imageFault("the dependency image cannot be looked up", err)
+	}
+	if ok {
+		r.known.put(knownImage, target, digest)
+		return digest, r.removeBuild(ctx, build.key)
+	}
+	return "", r.runBuild(ctx, s, build, target)
+}
+
+// runBuild takes the build Job one step further. It always returns an error, which says how far the build is.
+func (r *FunctionReconciler) runBuild(ctx context.Context, s *functionScope, build dependencyBuild, target string) error {
+	jobs := &batchv1.JobList{}
+	if err := r.List(ctx, jobs, client.InNamespace(r.Config.Builds.Namespace)); err != nil {
+		return fmt.Errorf("listing the builds: %w", err)
+	}
+	job := jobNamed(jobs.Items, naming.BuildJob(build.key))
+	pods := &corev1.PodList{}
+	if job != nil {
+		if err := r.List(ctx, pods, client.InNamespace(job.Namespace),
+			client.MatchingLabels{batchv1.JobNameLabel: job.Name}); err != nil {
+			return fmt.Errorf("listing the pods of the build: %w", err)
+		}
+	}
+	step := plan.NextBuildStep(plan.BuildState{
+		Job: job, Pods: pods.Items, Jobs: jobs.Items, MaxConcurrent: r.Config.Builds.MaxConcurrent,
+		RetryAsked: s.fn.Annotations[v1alpha1.AnnotationReconcileAt],
+	})
+	return r.takeBuildStep(ctx, s, build, target, job, step)
+}
+
+func (r *FunctionReconciler) takeBuildStep(ctx context.Context, s *functionScope, build dependencyBuild, target string,
+	job *batchv1.Job, step plan.BuildStep,
+) error {
+	switch step.Action {
+	case plan.BuildCreate:
+		return r.createBuild(ctx, s, build, target)
+	case plan.BuildStart:
+		return r.startBuild(ctx, job)
+	case plan.BuildDelete:
+		if err := r.removeBuild(ctx, build.key); err != nil {
+			return err
+		}
+		if step.Reason != "" {
+			return platform(v1alpha1.ConditionBuilt, step.Reason, step.Message, nil)
+		}
+		return waiting(v1alpha1.ConditionBuilt, v1alpha1.ReasonBuilding, 0, "starting the build again")
+	case plan.BuildFailed:
+		return stalled(v1alpha1.ConditionBuilt, step.Reason, "%s", step.Message)
+	default:
+		return waiting(v1alpha1.ConditionBuilt, step.Reason, 0, "%s", step.Message)
+	}
+}
+
+func (r *FunctionReconciler) createBuild(ctx context.Context, s *functionScope, build dependencyBuild, target string) error {
+	if err := r.storeOnce(ctx, s.fn.Namespace, build.context); err != nil {
+		return err
+	}
+	job := resources.BuildJob(s.fn, r.buildOptions(s, build, target))
+	if err := r.Create(ctx, job, client.FieldOwner(v1alpha1.FieldOwnerController)); client.IgnoreAlreadyExists(err) != nil {
+		return fmt.Errorf("creating the build: %w", err)
+	}
+	return waiting(v1alpha1.ConditionBuilt, v1alpha1.ReasonBuildQueued, 0, "the build of the dependencies was queued")
+}
+
+func (r *FunctionReconciler) buildOptions(s *functionScope, build dependencyBuild, target string) resources.BuildOptions {
+	store, builds := r.Config.ObjectStore, r.Config.Builds
+	return resources.BuildOptions{
+		Namespace:     builds.Namespace,
+		Key:           build.key,
+		ContextKey:    objectstore.CodeKey(s.fn.Namespace, build.context.Digest),
+		ContextDigest: build.context.Digest,
+		Target:        target,
+		KanikoImage:   builds.KanikoImage,
+		BuilderImage:  builds.BuilderImage,
+		StoreEnv: []corev1.EnvVar{
+			{Name: "S3_ENDPOINT", Value: store.Endpoint},
+			{Name: "S3_REGION", Value: store.Region},
+			{Name: "S3_BUCKET", Value: store.Bucket},
+			{Name: "S3_PATH_STYLE", Value: strconv.FormatBool(store.PathStyle)},
+			{Name: "S3_INSECURE", Value: strconv.FormatBool(store.Insecure)},
+		},
+		StoreSecret:        store.SecretName,
+		InsecureRegistries: r.Config.Registry.Insecure,
+		PushSecret:         r.Config.Registry.PushSecretName,
+		CABundleConfigMap:  builds.CABundleConfigMap,
+		Env:                builds.Env,
+		Resources:          builds.Resources,
+		TimeoutSeconds:     buildTimeout(s.fn),
+	}
+}
+
+func buildTimeout(fn *v1alpha1.Function) int32 {
+	if fn.Spec.Build.TimeoutSeconds > 0 {
+		return fn.Spec.Build.TimeoutSeconds
+	}
+	return v1alpha1.DefaultBuildTimeoutSeconds
+}
+
+// startBuild lets a queued Job go.
+func (r *FunctionReconciler) startBuild(ctx context.Context, job *batchv1.Job) error {
+	base := job.DeepCopy()
+	started := job.DeepCopy()
+	started.Spec.Suspend = new(bool)
+	patch := client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})
+	if err := r.Patch(ctx, started, patch, client.FieldOwner(v1alpha1.FieldOwnerController)); err != nil {
+		return fmt.Errorf("starting the build: %w", err)
+	}
+	return waiting(v1alpha1.ConditionBuilt, v1alpha1.ReasonBuilding, 0, "the dependencies are being installed")
+}
+
+// removeBuild deletes the Job of a build that ended. It is no error when there is none.
+func (r *FunctionReconciler) removeBuild(ctx context.Context, key string) error {
+	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: r.Config.Builds.Namespace, Name: naming.BuildJob(key)}}
+	err := r.Delete(ctx, job, client.PropagationPolicy(metav1.DeletePropagationBackground))
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("removing the build: %w", err)
+	}
+	return nil
+}
+
+func jobNamed(jobs []batchv1.Job, name string) *batchv1.Job {
+	for i := range jobs {
+		if jobs[i].Name == name {
+			return &jobs[i]
+		}
+	}
+	return nil
+}

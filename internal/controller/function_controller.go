@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/naeel/sless/api/v1alpha1"
+	"github.com/naeel/sless/internal/config"
+	"github.com/naeel/sless/internal/image"
+	"github.com/naeel/sless/internal/objectstore"
+	"github.com/naeel/sless/internal/webhook/v1alpha1/validation"
+)
+
+// Images is the registry work that the Function controller needs.
+type Images interface {
+	Resolve(ctx context.Context, ref string) (digest string, err error)
+	Exists(ctx context.Context, ref string) (digest string, ok bool, err error)
+	Append(ctx context.Context, req image.AppendRequest) (digest string, err error)
+}
+
+// FunctionReconciler takes a Function from its source to running pods.
+type FunctionReconciler struct {
+	client.Client
+	// APIReader reads past the cache, which holds only what sless made.
+	APIReader client.Reader
+	Config    *config.Config
+	Catalogue validation.Catalogue
+	Store     objectstore.Store
+	Images    Images
+	Recorder  events.EventRecorder
+	Clock     clock.PassiveClock
+
+	known *knownCache
+}
+
+var _ reconcile.Reconciler = (*FunctionReconciler)(nil)
+
+// +kubebuilder:rbac:groups=sless.io,resources=functions,verbs=get;list;watch;update;patch
+// +kubebuilder:rbac:groups=sless.io,resources=functions/status,verbs=get;update;patch
+// +kubebuilder:rbac:groups=sless.io,resources=functions/finalizers,verbs=update
+// +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups="",resources=services;namespaces,verbs=get;list;watch;create;patch
+// +kubebuilder:rbac:groups="",resources=services,verbs=delete
+// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch
+// +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=networking.k8s.io,resources=networkpolicies,verbs=get;list;watch;create;patch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// Reconcile makes one pass over a Function.
+func (r *FunctionReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	fn := &v1alpha1.Function{}
+	if err := r.Get(ctx, req.NamespacedName, fn); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if !fn.DeletionTimestamp.IsZero() {
+		return ctrl.Result{}, r.delete(ctx, fn)
+	}
+	s := newFunctionScope(fn, r.Clock.Now())
+	err := runPhases(ctx, s,
+		r.ensureFinalizer,
+		r.observeWorkload,
+		r.validate,
+		r.resolveSource,
+		r.reviewCode,
+		r.ensureDependencies,
+		r.ensureImage,
+		r.ensureDeployNamespace,
+		r.ensureWorkload,
+	)
+	return r.finish(ctx, s, err)
+}
+
+// finish computes the status from the scope, writes it once, tells of transitions, and decides when to look again.
+func (r *FunctionReconciler) finish(ctx context.Context, s *functionScope, err error) (ctrl.Result, error) {
+	fault := asPhaseError(err)
+	base := s.fn.DeepCopy()
+	s.fn.Status = computeFunctionStatus(s, fault, r.Config)
+	written, patchErr := patchStatus(ctx, r.Client, base, s.fn, base.Status, s.fn.Status)
+	if patchErr != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(patchErr)
+	}
+	if written {
+		r.recordTransition(base, s.fn)
+	}
+	if fault == nil {
+		return ctrl.Result{}, nil
+	}
+	switch fault.kind {
+	case kindPlatform:
+		return ctrl.Result{}, fault
+	case kindWaiting:
+		return ctrl.Result{RequeueAfter: fault.after}, nil
+	default:
+		logf.FromContext(ctx).V(1).Info("Waiting for a change of the Function", "reason", fault.reason)
+		return ctrl.Result{}, nil
+	}
+}
+
+// recordTransition sends one event when the Ready condition changed its status or reason.
+func (r *FunctionReconciler) recordTransition(before, after *v1alpha1.Function) {
+	was, is := readyOf(before), readyOf(after)
+	if was.Status == is.Status && was.Reason == is.Reason {
+		return
+	}
+	kind := corev1.EventTypeNormal
+	if is.Status == "False" {
+		kind = corev1.EventTypeWarning
+	}
+	r.Recorder.Eventf(after, nil, kind, is.Reason, "Reconcile", "%s", truncate(is.Message, maxEventNote))
+}
+
+func (r *FunctionReconciler) ensureFinalizer(ctx context.Context, s *functionScope) error {
+	base := s.fn.DeepCopy()
+	if !controllerutil.AddFinalizer(s.fn, v1alpha1.FinalizerFunction) {
+		return nil
+	}
+	patch := client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})
+	if err := r.Patch(ctx, s.fn, patch, client.FieldOwner(v1alpha1.FieldOwnerController)); err != nil {
+		return fmt.Errorf("adding the finalizer to %s: %w", klog.KObj(s.fn), err)
+	}
+	return nil
+}
+
+const (
+	maxEventNote = 1000
+	// retryBase and retryMax bound the delay between attempts at a fault of the platform.
+	retryBase = 200 * time.Millisecond
+	retryMax  = time.Minute
+)

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/naeel/sless/api/v1alpha1"
+	"github.com/naeel/sless/internal/image"
+	"github.com/naeel/sless/internal/naming"
+	"github.com/naeel/sless/runtimes"
+)
+
+// ensureImage lays the code over the runtime or dependency image. The tag is a hash of both, so that code that was built
+// before is found, not built.
+func (r *FunctionReconciler) ensureImage(ctx context.Context, s *functionScope) error {
+	repository := naming.CodeRepository(r.Config.Registry.Host, s.fn.Namespace, s.fn.Name)
+	target := repository + ":" + naming.Key(s.buildBase, s.code.Digest)
+	digest, ok := r.known.get(knownImage, target)
+	if !ok {
+		var err error
+		if digest, err = r.Images.Append(ctx, appendRequest(s, target)); err != nil {
+			return imageFault("the code could not be added to the image", err)
+		}
+		r.known.put(knownImage, target, digest)
+	}
+	s.image = repository + "@" + digest
+	s.succeed(v1alpha1.ConditionBuilt, v1alpha1.ReasonSucceeded, "the image is "+s.image)
+	return nil
+}
+
+func appendRequest(s *functionScope, target string) image.AppendRequest {
+	data := s.code.Data
+	return image.AppendRequest{
+		Base:   s.buildBase,
+		Target: target,
+		Layer: image.LayerSource{
+			Digest: s.code.Digest,
+			DiffID: s.code.DiffID,
+			Size:   int64(len(data)),
+			Open:   func(context.Context) (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(data)), nil },
+		},
+		Labels: map[string]string{v1alpha1.LabelSourceDigest: s.code.Digest},
+	}
+}
+
+// runtimeImage returns the runtime's image by digest.
+func (r *FunctionReconciler) runtimeImage(ctx context.Context, rt runtimes.Runtime) (string, error) {
+	repository := r.Config.Registry.RuntimeHost + "/" + rt.Image
+	ref := repository + ":" + rt.Version
+	digest, ok := r.known.get(knownBase, ref)
+	if !ok {
+		var err error
+		if digest, err = r.Images.Resolve(ctx, ref); err != nil {
+			return "", imageFault(fmt.Sprintf("the runtime image %s cannot be read", ref), err)
+		}
+		r.known.put(knownBase, ref, digest)
+	}
+	return repository + "@" + digest, nil
+}
+
+func imageFault(message string, err error) error {
+	if image.IsUnavailable(err) {
+		return platform(v1alpha1.ConditionBuilt, v1alpha1.ReasonRegistryUnavailable,
+			message+": the registry does not answer; it is tried again", err)
+	}
+	return platform(v1alpha1.ConditionBuilt, v1alpha1.ReasonRuntimeImageMissing, message+": "+err.Error(), err)
+}

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/naeel/sless/api/v1alpha1"
+	"github.com/naeel/sless/internal/archive"
+	"github.com/naeel/sless/internal/naming"
+	"github.com/naeel/sless/runtimes"
+)
+
+// functionScope holds everything that one pass over a Function has read and decided. Phases fill it in order; the status
+// is computed from it at the end.
+type functionScope struct {
+	fn  *v1alpha1.Function
+	now time.Time
+
+	// What runs now, read before anything is decided.
+	deployment *appsv1.Deployment
+	pods       []corev1.Pod
+
+	// What the phases found, in the order of the way of the code.
+	runtime    runtimes.Runtime
+	entrypoint string
+	code       *codeArchive
+	buildBase  string
+	image      string
+	// revision is the revision of the wanted pods, empty until the phases came that far.
+	revision string
+	// done lists the conditions that a phase found True in this pass, with reason and message.
+	done map[string]outcome
+}
+
+// codeArchive is the code of a Function in its canonical form.
+type codeArchive struct {
+	*archive.Archive
+	// file returns the content of a file of the code.
+	file func(name string) (string, bool)
+}
+
+// outcome is why a condition is True.
+type outcome struct {
+	reason  string
+	message string
+}
+
+func newFunctionScope(fn *v1alpha1.Function, now time.Time) *functionScope {
+	return &functionScope{fn: fn, now: now, done: map[string]outcome{}}
+}
+
+func (s *functionScope) deployNamespace() string {
+	return naming.DeployNamespace(s.fn.Namespace)
+}
+
+func (s *functionScope) succeed(condition, reason, message string) {
+	s.done[condition] = outcome{reason: reason, message: message}
+}
+
+// codeDigest returns the digest of the code, or nothing before the source was read.
+func (s *functionScope) codeDigest() string {
+	if s.code == nil {
+		return ""
+	}
+	return s.code.Digest
+}

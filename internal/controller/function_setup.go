@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/naeel/sless/api/v1alpha1"
+)
+
+// functionWorkers is the number of Functions that are worked on at once. Most of a pass is waiting for other servers.
+const functionWorkers = 8
+
+// SetupWithManager registers the controller and what it watches.
+func (r *FunctionReconciler) SetupWithManager(mgr ctrl.Manager) error {
+	r.known = newKnownCache()
+	toFunction := handler.EnqueueRequestsFromMapFunc(functionForObject)
+	err := ctrl.NewControllerManagedBy(mgr).
+		Named("function").
+		For(&v1alpha1.Function{}, builder.WithPredicates(functionChanged())).
+		Watches(&appsv1.Deployment{}, toFunction).
+		Watches(&corev1.Service{}, toFunction).
+		Watches(&corev1.Pod{}, toFunction).
+		Watches(&batchv1.Job{}, handler.EnqueueRequestsFromMapFunc(functionsForBuild(mgr.GetClient()))).
+		WithOptions(controller.Options{
+			MaxConcurrentReconciles: functionWorkers,
+			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](retryBase, retryMax),
+		}).
+		Complete(r)
+	if err != nil {
+		return fmt.Errorf("setting up the Function controller: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/naeel/sless/api/v1alpha1"
+	"github.com/naeel/sless/internal/config"
+	"github.com/naeel/sless/internal/controller/plan"
+	"github.com/naeel/sless/internal/controller/resources"
+	"github.com/naeel/sless/internal/naming"
+)
+
+// maxConditionMessage is what the API server accepts.
+const maxConditionMessage = 32768
+
+// verdict is a condition before it is written.
+type verdict struct {
+	status  metav1.ConditionStatus
+	reason  string
+	message string
+}
+
+// computeFunctionStatus returns the status that follows from what a pass has seen. fault is what ended the pass early.
+func computeFunctionStatus(s *functionScope, fault *phaseError, cfg *config.Config) v1alpha1.FunctionStatus {
+	status := *s.fn.Status.DeepCopy()
+	status.ObservedGeneration = s.fn.Generation
+	status.URL = functionURL(s.fn, cfg.Gateway)
+	status.Selector = metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: resources.SelectorLabels(s.fn)})
+	status.Replicas = 0
+	if s.deployment != nil {
+		status.Replicas = s.deployment.Status.Replicas
+	}
+	if digest := s.codeDigest(); digest != "" {
+		status.SourceDigest = digest
+	}
+	recordImage(&status, s)
+
+	ready := readyVerdict(s, fault)
+	set := func(kind string, v verdict) { setCondition(&status.Conditions, s, kind, v) }
+	for _, cause := range []string{
+		v1alpha1.ConditionSourceReady, v1alpha1.ConditionCodeReviewed, v1alpha1.ConditionBuilt,
+	} {
+		set(cause, causeVerdict(s, fault, cause))
+	}
+	set(v1alpha1.ConditionAvailable, availableVerdict(s))
+	set(v1alpha1.ConditionScalingActive, scalingVerdict(s.fn))
+	set(v1alpha1.ConditionReady, ready.verdict)
+	set(v1alpha1.ConditionReconciling, flag(ready.reconciling, ready.verdict))
+	set(v1alpha1.ConditionStalled, flag(ready.stalled, ready.verdict))
+	status.Phase = phaseOf(ready)
+	return status
+}
+
+// recordImage remembers the image of the wanted version, and those before it.
+func recordImage(status *v1alpha1.FunctionStatus, s *functionScope) {
+	if s.image == "" || s.image == status.Image {
+		return
+	}
+	status.Image = s.image
+	status.LastBuiltAt = ptr.To(metav1.NewTime(s.now))
+	record := v1alpha1.ImageRecord{Image: s.image, SourceDigest: s.codeDigest(), BuiltAt: status.LastBuiltAt}
+	history := []v1alpha1.ImageRecord{record}
+	for _, old := range status.History {
+		if old.Image != s.image && len(history) < v1alpha1.MaxHistory {
+			history = append(history, old)
+		}
+	}
+	status.History = history
+}
+
+// readiness is the Ready condition with what it means for the others.
+type readiness struct {
+	verdict
+	reconciling bool
+	stalled     bool
+}
+
+func readyVerdict(s *functionScope, fault *phaseError) readiness {
+	if fault != nil {
+		return faultReadiness(fault)
+	}
+	if plan.RolledOut(s.deployment, s.revision) {
+		return rolledOutReadiness(s)
+	}
+	if podFault := plan.PodFault(s.pods, s.revision); podFault != nil {
+		return readiness{
+			verdict: failed(podFault.Reason, podFault.Message), stalled: podFault.User, reconciling: !podFault.User,
+		}
+	}
+	if message := plan.ReplicaFailure(s.deployment); message != "" {
+		return readiness{verdict: failed(v1alpha1.ReasonQuotaExceeded, message), reconciling: true}
+	}
+	return readiness{verdict: unknown(v1alpha1.ReasonRollingOut, "the new version is starting"), reconciling: true}
+}
+
+func faultReadiness(fault *phaseError) readiness {
+	switch fault.kind {
+	case kindStalled:
+		return readiness{verdict: failed(fault.reason, fault.message), stalled: true}
+	case kindWaiting:
+		return readiness{verdict: unknown(fault.reason, fault.message), reconciling: true}
+	default:
+		return readiness{verdict: failed(fault.reason, fault.message), reconciling: true}
+	}
+}
+
+func rolledOutReadiness(s *functionScope) readiness {
+	if ptr.Deref(s.deployment.Spec.Replicas, 1) == 0 {
+		return readiness{
+			verdict: failed(v1alpha1.ReasonScaledToZero, "spec.replicas is 0, so that nothing answers calls"), stalled: true,
+		}
+	}
+	return readiness{verdict: succeeded(v1alpha1.ReasonReady, "calls are answered by the wanted version")}
+}
+
+func causeVerdict(s *functionScope, fault *phaseError, condition string) verdict {
+	if done, ok := s.done[condition]; ok {
+		return succeeded(done.reason, done.message)
+	}
+	if fault == nil {
+		return unknown(v1alpha1.ReasonPending, "not looked at yet")
+	}
+	if fault.condition != condition {
+		return unknown(v1alpha1.ReasonPending, "waits for an earlier step: "+fault.reason)
+	}
+	return faultReadiness(fault).verdict
+}
+
+func availableVerdict(s *functionScope) verdict {
+	switch {
+	case s.deployment == nil:
+		return failed(v1alpha1.ReasonPending, "no version runs yet")
+	case s.deployment.Status.ReadyReplicas > 0:
+		return succeeded(v1alpha1.ReasonReady, "a version answers calls")
+	case ptr.Deref(s.deployment.Spec.Replicas, 1) == 0:
+		return failed(v1alpha1.ReasonScaledToZero, "spec.replicas is 0")
+	}
+	if fault := plan.PodFault(s.pods, s.deployment.Labels[v1alpha1.LabelRevision]); fault != nil {
+		return failed(fault.Reason, fault.Message)
+	}
+	return failed(v1alpha1.ReasonRollingOut, "no pod is ready yet")
+}
+
+func scalingVerdict(fn *v1alpha1.Function) verdict {
+	if fn.Spec.Replicas != nil {
+		return failed(v1alpha1.ReasonFixedReplicas, "spec.replicas sets the number of replicas")
+	}
+	return failed(v1alpha1.ReasonNoAutoscaler,
+		"this version does not scale by itself: the function runs at minReplicas, but at least at one")
+}
+
+func phaseOf(ready readiness) v1alpha1.FunctionPhase {
+	switch {
+	case ready.status == metav1.ConditionTrue:
+		return v1alpha1.PhaseReady
+	case ready.reason == v1alpha1.ReasonBuilding, ready.reason == v1alpha1.ReasonBuildQueued:
+		return v1alpha1.PhaseBuilding
+	case ready.status == metav1.ConditionFalse:
+		return v1alpha1.PhaseFailed
+	default:
+		return v1alpha1.PhasePending
+	}
+}
+
+func functionURL(fn *v1alpha1.Function, gateway config.Gateway) string {
+	if gateway.ExternalURL != "" {
+		return strings.TrimRight(gateway.ExternalURL, "/") + naming.PublicPath(fn.Namespace, fn.Name)
+	}
+	return "http://" + fn.Name + "-" + fn.Namespace + "." + gateway.FunctionDomain
+}
+
+func succeeded(reason, message string) verdict { return verdict{metav1.ConditionTrue, reason, message} }
+func failed(reason, message string) verdict    { return verdict{metav1.ConditionFalse, reason, message} }
+func unknown(reason, message string) verdict {
+	return verdict{metav1.ConditionUnknown, reason, message}
+}
+
+// flag is a condition of negative polarity, with the reason of the Ready condition while it is True.
+func flag(on bool, why verdict) verdict {
+	if on {
+		return succeeded(why.reason, why.message)
+	}
+	return failed(v1alpha1.ReasonSucceeded, "")
+}
+
+func setCondition(conditions *[]metav1.Condition, s *functionScope, kind string, v verdict) {
+	condition := metav1.Condition{
+		Type: kind, Status: v.status, Reason: v.reason, Message: truncate(v.message, maxConditionMessage),
+		ObservedGeneration: s.fn.Generation, LastTransitionTime: metav1.NewTime(s.now),
+	}
+	meta.SetStatusCondition(conditions, condition)
+}
+
+func readyOf(fn *v1alpha1.Function) metav1.Condition {
+	if c := meta.FindStatusCondition(fn.Status.Conditions, v1alpha1.ConditionReady); c != nil {
+		return *c
+	}
+	return metav1.Condition{}
+}
+
+func truncate(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	return strings.ToValidUTF8(text[:limit-len("…")], "") + "…"
+}

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"context"
+
+	"github.com/naeel/sless/api/v1alpha1"
+	"github.com/naeel/sless/internal/webhook/v1alpha1/validation"
+)
+
+// validate judges the spec by the rules of the admission webhook, for objects that came in without it.
+func (r *FunctionReconciler) validate(_ context.Context, s *functionScope) error {
+	if problems := validation.ValidateFunction(s.fn, r.Catalogue); len(problems) > 0 {
+		return stalled(v1alpha1.ConditionSourceReady, problems[0].Reason, "%s", problems[0].Err.Error())
+	}
+	if s.fn.Spec.Build.Strategy == v1alpha1.BuildStrategyFull {
+		return stalled(v1alpha1.ConditionBuilt, v1alpha1.ReasonSourceUnsupported,
+			"spec.build.strategy: Full is not supported by this version; use Auto")
+	}
+	s.runtime, _ = r.Catalogue.Lookup(s.fn.Spec.Runtime)
+	s.entrypoint = validation.EntrypointOf(s.fn, s.runtime)
+	return nil
+}

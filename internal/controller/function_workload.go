@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"context"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/naeel/sless/api/v1alpha1"
+	"github.com/naeel/sless/internal/controller/resources"
+)
+
+// observeWorkload reads what runs now, whatever version it is.
+func (r *FunctionReconciler) observeWorkload(ctx context.Context, s *functionScope) error {
+	deployment := &appsv1.Deployment{}
+	err := r.Get(ctx, client.ObjectKey{Namespace: s.deployNamespace(), Name: s.fn.Name}, deployment)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("reading the Deployment: %w", err)
+	case !owns(deployment, string(s.fn.UID)):
+		return nil
+	}
+	s.deployment = deployment
+	pods := &corev1.PodList{}
+	if err := r.List(ctx, pods, client.InNamespace(s.deployNamespace()),
+		client.MatchingLabels(resources.SelectorLabels(s.fn))); err != nil {
+		return fmt.Errorf("listing the pods: %w", err)
+	}
+	s.pods = pods.Items
+	return nil
+}
+
+// ensureDeployNamespace makes the namespace of the workloads, with what keeps tenants apart.
+func (r *FunctionReconciler) ensureDeployNamespace(ctx context.Context, s *functionScope) error {
+	wanted := resources.DeployNamespace(s.fn.Namespace)
+	existing := &corev1.Namespace{}
+	found, err := r.find(ctx, client.ObjectKeyFromObject(wanted), existing)
+	if err != nil {
+		return err
+	}
+	if found && existing.Labels[v1alpha1.LabelManagedBy] != v1alpha1.ManagedBySless {
+		return stalled(v1alpha1.ConditionAvailable, v1alpha1.ReasonNameConflict,
+			"namespace %s exists and was not made by sless; label it %s=%s to let sless use it", wanted.Name,
+			v1alpha1.LabelManagedBy, v1alpha1.ManagedBySless)
+	}
+	if err := apply(ctx, r.Client, wanted); err != nil {
+		return err
+	}
+	return apply(ctx, r.Client, resources.NetworkPolicy(s.fn.Namespace, r.Config.Gateway.Namespace))
+}
+
+// ensureWorkload makes the Deployment and the Service agree with the Function.
+func (r *FunctionReconciler) ensureWorkload(ctx context.Context, s *functionScope) error {
+	if err := r.applyOwned(ctx, s, resources.Service(s.fn), &corev1.Service{}); err != nil {
+		return err
+	}
+	deployment := resources.Deployment(s.fn, resources.DeploymentOptions{
+		Image:            s.image,
+		SourceDigest:     s.code.Digest,
+		Entrypoint:       s.entrypoint,
+		Replicas:         wantedReplicas(s.fn),
+		DefaultResources: r.Config.Functions.Resources,
+		MaxBodyBytes:     r.Config.Functions.MaxBodyBytes,
+		ImagePullSecret:  r.Config.Functions.ImagePullSecretName,
+	})
+	s.revision = deployment.Labels[v1alpha1.LabelRevision]
+	return r.applyOwned(ctx, s, deployment, &appsv1.Deployment{})
+}
+
+// wantedReplicas is the number of replicas while no autoscaler is installed: the fixed one, or enough to answer calls.
+func wantedReplicas(fn *v1alpha1.Function) *int32 {
+	if fn.Spec.Replicas != nil {
+		return fn.Spec.Replicas
+	}
+	if fn.Spec.Scaling != nil {
+		return ptr.To(max(1, ptr.Deref(fn.Spec.Scaling.MinReplicas, 0)))
+	}
+	return ptr.To[int32](1)
+}
+
+// find reads an object from the cache, which holds what sless made, and then past it.
+func (r *FunctionReconciler) find(ctx context.Context, key client.ObjectKey, into client.Object) (bool, error) {
+	err := r.Get(ctx, key, into)
+	if apierrors.IsNotFound(err) {
+		err = r.APIReader.Get(ctx, key, into)
+	}
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("reading %T %s: %w", into, key, err)
+	}
+	return true, nil
+}
+
+// applyOwned applies an object of the Function, unless one of that name belongs to somebody else.
+func (r *FunctionReconciler) applyOwned(ctx context.Context, s *functionScope, wanted, existing client.Object) error {
+	found, err := r.find(ctx, client.ObjectKeyFromObject(wanted), existing)
+	if err != nil {
+		return err
+	}
+	if found && !owns(existing, string(s.fn.UID)) {
+		return stalled(v1alpha1.ConditionAvailable, v1alpha1.ReasonNameConflict,
+			"%s %s/%s exists and does not belong to this Function; delete it or rename the Function",
+			wanted.GetObjectKind().GroupVersionKind().Kind, wanted.GetNamespace(), wanted.GetName())
+	}
+	return apply(ctx, r.Client, wanted)
+}

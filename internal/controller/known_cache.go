@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/cache"
+)
+
+// What a knownCache remembers.
+const (
+	knownObject = "object"
+	knownImage  = "image"
+	knownBase   = "base"
+)
+
+const (
+	knownEntries = 8192
+	// knownFor is how long an image or an object is taken to exist without asking again.
+	knownFor = 10 * time.Minute
+	// baseKnownFor is how long a runtime image's tag is taken to mean the same digest.
+	baseKnownFor = time.Minute
+)
+
+// knownCache remembers what the registry and the object store said, so that a pass over an unchanged Function asks
+// neither. All keys are content addresses except those of runtime images, which are forgotten sooner.
+type knownCache struct {
+	entries *cache.LRUExpireCache
+}
+
+func newKnownCache() *knownCache {
+	return &knownCache{entries: cache.NewLRUExpireCache(knownEntries)}
+}
+
+func (k *knownCache) put(kind, key, value string) {
+	ttl := knownFor
+	if kind == knownBase {
+		ttl = baseKnownFor
+	}
+	k.entries.Add(kind+"/"+key, value, ttl)
+}
+
+func (k *knownCache) get(kind, key string) (string, bool) {
+	value, ok := k.entries.Get(kind + "/" + key)
+	if !ok {
+		return "", false
+	}
+	text, ok := value.(string)
+	return text, ok
+}
+
+func (k *knownCache) has(kind, key string) bool {
+	_, ok := k.get(kind, key)
+	return ok
+}
+
+func (k *knownCache) forget(kind, key string) {
+	k.entries.Remove(kind + "/" + key)
+}

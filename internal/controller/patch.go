@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/naeel/sless/api/v1alpha1"
+)
+
+// apply makes the cluster agree with obj by server-side apply, and owns the fields that obj sets. The server writes
+// nothing when nothing would change.
+func apply(ctx context.Context, c client.Client, obj client.Object) error {
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+	if err != nil {
+		return fmt.Errorf("converting %T %s: %w", obj, klog.KObj(obj), err)
+	}
+	// A builder leaves these empty, and an empty field must not be owned.
+	delete(fields, "status")
+	unstructured.RemoveNestedField(fields, "metadata", "creationTimestamp")
+	unstructured.RemoveNestedField(fields, "spec", "template", "metadata", "creationTimestamp")
+	configuration := client.ApplyConfigurationFromUnstructured(&unstructured.Unstructured{Object: fields})
+	err = c.Apply(ctx, configuration, client.FieldOwner(v1alpha1.FieldOwnerController), client.ForceOwnership)
+	if err != nil {
+		return fmt.Errorf("applying %T %s: %w", obj, klog.KObj(obj), err)
+	}
+	return nil
+}
+
+// patchStatus writes the status of obj as one merge patch, only when it differs from base. The resource version is part
+// of the patch, so that a status computed from an old object is never written.
+func patchStatus(ctx context.Context, c client.Client, base, obj client.Object, baseStatus, status any) (bool, error) {
+	if equality.Semantic.DeepEqual(baseStatus, status) {
+		return false, nil
+	}
+	patch := client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})
+	if err := c.Status().Patch(ctx, obj, patch, client.FieldOwner(v1alpha1.FieldOwnerController)); err != nil {
+		return false, fmt.Errorf("writing the status: %w", err)
+	}
+	return true, nil
+}
+
+// owns tells whether obj was made for the object with the given UID.
+func owns(obj metav1.Object, ownerUID string) bool {
+	labels := obj.GetLabels()
+	return labels[v1alpha1.LabelManagedBy] == v1alpha1.ManagedBySless && labels[v1alpha1.LabelOwnerUID] == ownerUID
+}

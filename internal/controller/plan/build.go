@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package plan holds the controllers' decisions as pure functions: what was seen goes in, what to do comes out.
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/naeel/sless/api/v1alpha1"
+	"github.com/naeel/sless/internal/controller/resources"
+)
+
+// BuildAction is what to do about a build.
+type BuildAction int
+
+const (
+	// BuildWait leaves the Job alone.
+	BuildWait BuildAction = iota
+	// BuildCreate creates the Job, suspended.
+	BuildCreate
+	// BuildStart lets a suspended Job go.
+	BuildStart
+	// BuildDelete removes the Job so that it is built again.
+	BuildDelete
+	// BuildFailed gives up until the user changes something.
+	BuildFailed
+)
+
+// BuildState is what was seen of a build.
+type BuildState struct {
+	// Job is the build's own Job, or nil.
+	Job *batchv1.Job
+	// Pods are the pods of Job.
+	Pods []corev1.Pod
+	// Jobs are all builds.
+	Jobs []batchv1.Job
+	// MaxConcurrent is the number of builds that may run at once.
+	MaxConcurrent int
+	// RetryAsked is the value of the Function's annotation sless.io/reconcile-at.
+	RetryAsked string
+}
+
+// BuildStep is a decision with the words for the condition.
+type BuildStep struct {
+	Action  BuildAction
+	Reason  string
+	Message string
+}
+
+// NextBuildStep decides what to do about a build whose image does not exist.
+func NextBuildStep(state BuildState) BuildStep {
+	job := state.Job
+	switch {
+	case job == nil:
+		return BuildStep{Action: BuildCreate}
+	case !job.DeletionTimestamp.IsZero():
+		return BuildStep{Action: BuildWait, Reason: v1alpha1.ReasonBuilding, Message: "an earlier build is being removed"}
+	case jobHas(job, batchv1.JobComplete):
+		// The Job succeeded but the registry has no image any more.
+		return BuildStep{Action: BuildDelete}
+	case jobHas(job, batchv1.JobFailed):
+		return failedStep(state)
+	case ptr.Deref(job.Spec.Suspend, false):
+		return queuedStep(state)
+	default:
+		return runningStep(state.Pods)
+	}
+}
+
+func queuedStep(state BuildState) BuildStep {
+	ahead := buildsAhead(state.Job, state.Jobs)
+	if ahead < state.MaxConcurrent {
+		return BuildStep{Action: BuildStart}
+	}
+	return BuildStep{
+		Action: BuildWait, Reason: v1alpha1.ReasonBuildQueued,
+		Message: fmt.Sprintf("waits for a free build slot, position %d; %d builds run at once",
+			ahead-state.MaxConcurrent+1, state.MaxConcurrent),
+	}
+}
+
+// buildsAhead counts the unfinished builds that were created before job. Names break ties.
+func buildsAhead(job *batchv1.Job, jobs []batchv1.Job) int {
+	ahead := 0
+	for i := range jobs {
+		other := &jobs[i]
+		if other.UID == job.UID || Finished(other) {
+			continue
+		}
+		order := cmp.Or(other.CreationTimestamp.Compare(job.CreationTimestamp.Time), strings.Compare(other.Name, job.Name))
+		if order < 0 || !ptr.Deref(other.Spec.Suspend, false) {
+			ahead++
+		}
+	}
+	return ahead
+}
+
+// Finished tells whether a Job ended, in whatever way.
+func Finished(job *batchv1.Job) bool {
+	return jobHas(job, batchv1.JobComplete) || jobHas(job, batchv1.JobFailed)
+}
+
+func jobHas(job *batchv1.Job, kind batchv1.JobConditionType) bool {
+	return slices.ContainsFunc(job.Status.Conditions, func(c batchv1.JobCondition) bool {
+		return c.Type == kind && c.Status == corev1.ConditionTrue
+	})
+}
+
+func runningStep(pods []corev1.Pod) BuildStep {
+	step := BuildStep{Action: BuildWait, Reason: v1alpha1.ReasonBuilding, Message: "the dependencies are being installed"}
+	for i := range pods {
+		if message := unschedulable(&pods[i]); message != "" {
+			step.Message = "the build waits for a node: " + message
+		}
+	}
+	return step
+}
+
+// failedStep tells faults of the platform, which are tried again, from the user's.
+func failedStep(state BuildState) BuildStep {
+	if state.RetryAsked != state.Job.Annotations[v1alpha1.AnnotationReconcileAt] {
+		return BuildStep{Action: BuildDelete}
+	}
+	for i := range state.Job.Status.Conditions {
+		c := state.Job.Status.Conditions[i]
+		if c.Type == batchv1.JobFailed && c.Reason == batchv1.JobReasonDeadlineExceeded {
+			return BuildStep{Action: BuildFailed, Reason: v1alpha1.ReasonBuildTimedOut, Message: fmt.Sprintf(
+				"the build took longer than %d s; raise spec.build.timeoutSeconds", ptr.Deref(state.Job.Spec.ActiveDeadlineSeconds, 0))}
+		}
+	}
+	for i := range state.Pods {
+		if step, ok := failedPod(&state.Pods[i]); ok {
+			return step
+		}
+	}
+	return BuildStep{Action: BuildDelete, Reason: v1alpha1.ReasonInternalError, Message: "the pod of the build is gone; it is built again"}
+}
+
+func failedPod(pod *corev1.Pod) (BuildStep, bool) {
+	for _, status := range append(slices.Clone(pod.Status.InitContainerStatuses), pod.Status.ContainerStatuses...) {
+		end := status.State.Terminated
+		if end == nil || end.ExitCode == 0 {
+			continue
+		}
+		if status.Name != resources.BuildKaniko {
+			reason, message := splitReason(end.Message, v1alpha1.ReasonInternalError)
+			return BuildStep{Action: BuildDelete, Reason: reason, Message: "build step " + status.Name + ": " + message}, true
+		}
+		if end.ExitCode == exitKilled || end.Reason == reasonOOMKilled {
+			return BuildStep{Action: BuildFailed, Reason: v1alpha1.ReasonBuildOutOfMemory,
+				Message: "installing the dependencies took more memory than a build may use (exit code 137)"}, true
+		}
+		return BuildStep{Action: BuildFailed, Reason: v1alpha1.ReasonBuildFailed,
+			Message: "installing the dependencies failed:\n" + buildLogTail(end.Message)}, true
+	}
+	return BuildStep{}, false
+}
+
+// buildLogTailLines is how much of a build's log a condition carries.
+const buildLogTailLines = 15
+
+// buildLogTail returns the last lines of a build's log without the builder's own chatter.
+func buildLogTail(log string) string {
+	lines := []string{}
+	for line := range strings.SplitSeq(strings.TrimSpace(log), "\n") {
+		if line = strings.TrimRight(line, " \r"); line != "" && !strings.HasPrefix(line, "INFO") {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines[max(0, len(lines)-buildLogTailLines):], "\n")
+}

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package resources
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/GoogleContainerTools/kaniko/pkg/constants"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/naeel/sless/api/v1alpha1"
+	"github.com/naeel/sless/internal/naming"
+)
+
+// Containers of a build pod, in the order in which they run.
+const (
+	BuildFetch  = "fetch"
+	BuildKaniko = "kaniko"
+	BuildPush   = "push"
+)
+
+const (
+	workspaceVolume = "workspace"
+	outputVolume    = "output"
+	caVolume        = "ca"
+	dockerVolume    = "docker"
+	workspaceDir    = "/workspace"
+	outputDir       = "/out"
+	caDir           = "/sless-ca"
+	dockerDir       = "/docker"
+	imageTar        = outputDir + "/image.tar"
+	caFile          = caDir + "/ca.crt"
+	caKey           = "ca.crt"
+)
+
+// caVariables are how installers are told of certificate authorities.
+var caVariables = []string{"NODE_EXTRA_CA_CERTS", "PIP_CERT", "SSL_CERT_FILE"}
+
+// kanikoCapabilities are what unpacking an image as root takes; all others are dropped.
+var kanikoCapabilities = []corev1.Capability{"CHOWN", "DAC_OVERRIDE", "FOWNER", "SETGID", "SETUID", "SETFCAP"}
+
+// BuildOptions is what a build Job needs beside the Function.
+type BuildOptions struct {
+	// Namespace is where builds run.
+	Namespace string
+	// Key is the hash of everything that the result depends on.
+	Key string
+	// ContextKey and ContextDigest find the build context in the object store.
+	ContextKey, ContextDigest string
+	// Target is the image to push, repository:tag.
+	Target string
+	// KanikoImage and BuilderImage are the images of the steps.
+	KanikoImage, BuilderImage string
+	// StoreEnv tells the fetch step where the object store is. StoreSecret holds accessKey and secretKey.
+	StoreEnv    []corev1.EnvVar
+	StoreSecret string
+	// InsecureRegistries are spoken to by plain HTTP.
+	InsecureRegistries []string
+	// PushSecret is a Secret of type kubernetes.io/dockerconfigjson, or empty.
+	PushSecret string
+	// CABundleConfigMap holds ca.crt, or is empty.
+	CABundleConfigMap string
+	// Env becomes build arguments.
+	Env map[string]string
+	// Resources of the kaniko step.
+	Resources corev1.ResourceRequirements
+	// TimeoutSeconds bounds the whole build.
+	TimeoutSeconds int32
+}
+
+// BuildArguments returns the names of the build arguments that a build of these options gets, sorted: the Dockerfile must
+// declare them.
+func BuildArguments(env map[string]string, caBundle bool) []string {
+	names := slices.Collect(maps.Keys(env))
+	if caBundle {
+		names = append(names, caVariables...)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// BuildJob builds the Job that makes a dependency image. It is created suspended: the queue starts it. Install scripts are
+// user code, so the step that runs them holds no credential, and the steps with credentials run no user code.
+func BuildJob(fn *v1alpha1.Function, opt BuildOptions) *batchv1.Job {
+	labels := OwnerLabels(fn, ComponentBuild)
+	annotations := OwnerAnnotations(fn)
+	if at := fn.Annotations[v1alpha1.AnnotationReconcileAt]; at != "" {
+		annotations[v1alpha1.AnnotationReconcileAt] = at
+	}
+	return &batchv1.Job{
+		TypeMeta: metav1.TypeMeta{APIVersion: "batch/v1", Kind: "Job"},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: naming.BuildJob(opt.Key), Namespace: opt.Namespace, Labels: labels, Annotations: annotations,
+		},
+		Spec: batchv1.JobSpec{
+			Suspend:               ptr.To(true),
+			BackoffLimit:          ptr.To[int32](0),
+			ActiveDeadlineSeconds: ptr.To(int64(opt.TimeoutSeconds)),
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: OwnerAnnotations(fn)},
+				Spec:       buildPod(opt),
+			},
+		},
+	}
+}
+
+func buildPod(opt BuildOptions) corev1.PodSpec {
+	return corev1.PodSpec{
+		RestartPolicy:                corev1.RestartPolicyNever,
+		AutomountServiceAccountToken: ptr.To(false),
+		EnableServiceLinks:           ptr.To(false),
+		SecurityContext: &corev1.PodSecurityContext{
+			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+		},
+		InitContainers: []corev1.Container{fetchStep(opt), kanikoStep(opt)},
+		Containers:     []corev1.Container{pushStep(opt)},
+		Volumes:        buildVolumes(opt),
+	}
+}
+
+func fetchStep(opt BuildOptions) corev1.Container {
+	env := append(slices.Clone(opt.StoreEnv),
+		secretEnv("AWS_ACCESS_KEY_ID", opt.StoreSecret, "accessKey"),
+		secretEnv("AWS_SECRET_ACCESS_KEY", opt.StoreSecret, "secretKey"))
+	return corev1.Container{
+		Name:                     BuildFetch,
+		Image:                    opt.BuilderImage,
+		Command:                  []string{"/builder"},
+		Args:                     []string{"fetch", "--key=" + opt.ContextKey, "--sha256=" + hexOf(opt.ContextDigest), "--dest=" + workspaceDir},
+		Env:                      env,
+		Resources:                stepResources(),
+		SecurityContext:          stepSecurity(),
+		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
+		VolumeMounts:             []corev1.VolumeMount{{Name: workspaceVolume, MountPath: workspaceDir}},
+	}
+}
+
+func kanikoStep(opt BuildOptions) corev1.Container {
+	c := corev1.Container{
+		Name:  BuildKaniko,
+		Image: opt.KanikoImage,
+		Args:  kanikoArgs(opt),
+		// kaniko refuses to run where it sees no sign of a container.
+		Env:                      []corev1.EnvVar{{Name: "container", Value: "kube"}},
+		Resources:                opt.Resources,
+		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
+		SecurityContext: &corev1.SecurityContext{
+			RunAsUser:                ptr.To[int64](0),
+			AllowPrivilegeEscalation: ptr.To(false),
+			Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}, Add: kanikoCapabilities},
+		},
+		VolumeMounts: []corev1.VolumeMount{
+			{Name: workspaceVolume, MountPath: workspaceDir},
+			{Name: outputVolume, MountPath: outputDir},
+		},
+	}
+	if opt.CABundleConfigMap != "" {
+		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: caVolume, MountPath: caDir, ReadOnly: true})
+	}
+	return c
+}
+
+func kanikoArgs(opt BuildOptions) []string {
+	args := []string{
+		"--context=" + constants.LocalDirBuildContextPrefix + workspaceDir,
+		"--dockerfile=" + workspaceDir + "/Dockerfile",
+		"--destination=" + opt.Target,
+		"--no-push",
+		"--tar-path=" + imageTar,
+		"--snapshot-mode=" + constants.SnapshotModeRedo,
+		"--compressed-caching=false",
+		"--skip-unused-stages",
+		"--log-format=text",
+		"--log-timestamp=false",
+		"--image-download-retry=3",
+	}
+	for _, host := range opt.InsecureRegistries {
+		args = append(args, "--insecure-registry="+host)
+	}
+	for _, name := range BuildArguments(opt.Env, opt.CABundleConfigMap != "") {
+		value, ok := opt.Env[name]
+		if !ok {
+			value = caFile
+		}
+		args = append(args, "--build-arg="+name+"="+value)
+	}
+	return args
+}
+
+func pushStep(opt BuildOptions) corev1.Container {
+	args := []string{"push", "--tar=" + imageTar, "--target=" + opt.Target}
+	for _, host := range opt.InsecureRegistries {
+		args = append(args, "--insecure-registry="+host)
+	}
+	c := corev1.Container{
+		Name:                     BuildPush,
+		Image:                    opt.BuilderImage,
+		Command:                  []string{"/builder"},
+		Args:                     args,
+		Resources:                stepResources(),
+		SecurityContext:          stepSecurity(),
+		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
+		VolumeMounts:             []corev1.VolumeMount{{Name: outputVolume, MountPath: outputDir, ReadOnly: true}},
+	}
+	if opt.PushSecret != "" {
+		c.Env = []corev1.EnvVar{{Name: "DOCKER_CONFIG", Value: dockerDir}}
+		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: dockerVolume, MountPath: dockerDir, ReadOnly: true})
+	}
+	return c
+}
+
+func buildVolumes(opt BuildOptions) []corev1.Volume {
+	scratch := corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: ptr.To(resource.MustParse("4Gi"))}}
+	volumes := []corev1.Volume{
+		{Name: workspaceVolume, VolumeSource: scratch},
+		{Name: outputVolume, VolumeSource: scratch},
+	}
+	if opt.CABundleConfigMap != "" {
+		volumes = append(volumes, corev1.Volume{Name: caVolume, VolumeSource: corev1.VolumeSource{
+			ConfigMap: &corev1.ConfigMapVolumeSource{
+				LocalObjectReference: corev1.LocalObjectReference{Name: opt.CABundleConfigMap},
+				Items:                []corev1.KeyToPath{{Key: caKey, Path: caKey}},
+			},
+		}})
+	}
+	if opt.PushSecret != "" {
+		volumes = append(volumes, corev1.Volume{Name: dockerVolume, VolumeSource: corev1.VolumeSource{
+			Secret: &corev1.SecretVolumeSource{
+				SecretName: opt.PushSecret,
+				Items:      []corev1.KeyToPath{{Key: corev1.DockerConfigJsonKey, Path: "config.json"}},
+			},
+		}})
+	}
+	return volumes
+}
+
+func secretEnv(name, secret, key string) corev1.EnvVar {
+	return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{
+		LocalObjectReference: corev1.LocalObjectReference{Name: secret}, Key: key,
+	}}}
+}
+
+// stepSecurity is for the steps that run our own program. They run as root's group-less self because the files that they
+// exchange with kaniko belong to root, and they hold no capability.
+func stepSecurity() *corev1.SecurityContext {
+	return &corev1.SecurityContext{
+		RunAsUser:                ptr.To[int64](0),
+		AllowPrivilegeEscalation: ptr.To(false),
+		ReadOnlyRootFilesystem:   ptr.To(true),
+		Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+	}
+}
+
+func stepResources() corev1.ResourceRequirements {
+	return corev1.ResourceRequirements{
+		Requests: corev1.ResourceList{
+			corev1.ResourceCPU: resource.MustParse("50m"), corev1.ResourceMemory: resource.MustParse("64Mi"),
+		},
+		Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")},
+	}
+}
+
+func hexOf(digest string) string { return strings.TrimPrefix(digest, "sha256:") }

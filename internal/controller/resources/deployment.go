@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package resources
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+
+	"github.com/naeel/sless/api/v1alpha1"
+	"github.com/naeel/sless/internal/naming"
+)
+
+const (
+	// ContainerName is the name of the container that runs the user's code.
+	ContainerName = "function"
+	entrypointEnv = "SLESS_ENTRYPOINT"
+	adminPortName = "admin"
+	tmpVolume     = "tmp"
+	// nobody is the user of every sless container that runs user code.
+	nobody = 65532
+	// drainGraceSeconds is what the kubelet waits on top of the longest call before it kills a container.
+	drainGraceSeconds = 10
+)
+
+// DeploymentOptions is what a Deployment needs beside the Function itself.
+type DeploymentOptions struct {
+	// Image is the function's image, by digest.
+	Image string
+	// SourceDigest is sha256:<hex> of the code.
+	SourceDigest string
+	// Entrypoint is `<file without extension>.<function>`.
+	Entrypoint string
+	// Replicas is nil when an autoscaler owns the number.
+	Replicas *int32
+	// DefaultResources apply as far as the Function sets none.
+	DefaultResources corev1.ResourceRequirements
+	// MaxBodyBytes is the largest request body.
+	MaxBodyBytes int64
+	// ImagePullSecret names a Secret in the deploy namespace, or is empty.
+	ImagePullSecret string
+}
+
+// Deployment builds the Deployment of a Function. An update keeps the old pods until the new ones have loaded the handler.
+func Deployment(fn *v1alpha1.Function, opt DeploymentOptions) *appsv1.Deployment {
+	template := podTemplate(fn, opt)
+	revision := Revision(&template)
+	template.Labels[v1alpha1.LabelRevision] = revision
+	labels := OwnerLabels(fn, ComponentFunction)
+	labels[v1alpha1.LabelRevision] = revision
+	labels[v1alpha1.LabelSourceDigest] = shortDigest(opt.SourceDigest)
+	return &appsv1.Deployment{
+		TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"},
+		ObjectMeta: metav1.ObjectMeta{
+			Name:        fn.Name,
+			Namespace:   naming.DeployNamespace(fn.Namespace),
+			Labels:      labels,
+			Annotations: OwnerAnnotations(fn),
+		},
+		Spec: appsv1.DeploymentSpec{
+			Replicas:             opt.Replicas,
+			Selector:             &metav1.LabelSelector{MatchLabels: SelectorLabels(fn)},
+			RevisionHistoryLimit: ptr.To[int32](2),
+			Strategy: appsv1.DeploymentStrategy{
+				Type: appsv1.RollingUpdateDeploymentStrategyType,
+				RollingUpdate: &appsv1.RollingUpdateDeployment{
+					MaxSurge: ptr.To(intstr.FromInt32(1)), MaxUnavailable: ptr.To(intstr.FromInt32(0)),
+				},
+			},
+			Template: template,
+		},
+	}
+}
+
+// Revision is a hash of everything in a pod template.
+func Revision(template *corev1.PodTemplateSpec) string {
+	data, err := json.Marshal(template)
+	if err != nil {
+		panic(fmt.Sprintf("a pod template cannot be marshalled: %v", err))
+	}
+	return naming.Key(string(data))
+}
+
+func podTemplate(fn *v1alpha1.Function, opt DeploymentOptions) corev1.PodTemplateSpec {
+	labels := OwnerLabels(fn, ComponentFunction)
+	labels[v1alpha1.LabelSourceDigest] = shortDigest(opt.SourceDigest)
+	annotations := OwnerAnnotations(fn)
+	if at := fn.Annotations[v1alpha1.AnnotationRestartedAt]; at != "" {
+		annotations[v1alpha1.AnnotationRestartedAt] = at
+	}
+	spec := corev1.PodSpec{
+		Containers:                    []corev1.Container{functionContainer(fn, opt)},
+		AutomountServiceAccountToken:  ptr.To(false),
+		EnableServiceLinks:            ptr.To(false),
+		TerminationGracePeriodSeconds: ptr.To(int64(timeoutSeconds(fn)) + drainGraceSeconds),
+		SecurityContext: &corev1.PodSecurityContext{
+			RunAsNonRoot:   ptr.To(true),
+			RunAsUser:      ptr.To[int64](nobody),
+			RunAsGroup:     ptr.To[int64](nobody),
+			FSGroup:        ptr.To[int64](nobody),
+			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+		},
+		Volumes: []corev1.Volume{{Name: tmpVolume, VolumeSource: corev1.VolumeSource{
+			EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: ptr.To(resource.MustParse("1Gi"))},
+		}}},
+	}
+	if opt.ImagePullSecret != "" {
+		spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: opt.ImagePullSecret}}
+	}
+	return corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: annotations}, Spec: spec}
+}
+
+func functionContainer(fn *v1alpha1.Function, opt DeploymentOptions) corev1.Container {
+	return corev1.Container{
+		Name:  ContainerName,
+		Image: opt.Image,
+		Args:  serveArgs(fn, opt),
+		Env:   containerEnv(fn, opt),
+		Ports: []corev1.ContainerPort{
+			{Name: portName, ContainerPort: naming.FunctionPort, Protocol: corev1.ProtocolTCP},
+			{Name: adminPortName, ContainerPort: naming.AdminPort, Protocol: corev1.ProtocolTCP},
+		},
+		Resources:                resourcesOf(fn, opt.DefaultResources),
+		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
+		ReadinessProbe:           adminProbe("/readyz", 1, 3),
+		LivenessProbe:            adminProbe("/healthz", 10, 6),
+		SecurityContext:          restricted(),
+		VolumeMounts:             []corev1.VolumeMount{{Name: tmpVolume, MountPath: "/tmp"}},
+	}
+}
+
+func serveArgs(fn *v1alpha1.Function, opt DeploymentOptions) []string {
+	timeout := strconv.Itoa(int(timeoutSeconds(fn))) + "s"
+	args := []string{
+		"serve",
+		"--function-name=" + fn.Name,
+		"--function-namespace=" + fn.Namespace,
+		"--timeout=" + timeout,
+		"--drain-timeout=" + timeout,
+		"--max-body-bytes=" + strconv.FormatInt(opt.MaxBodyBytes, 10),
+	}
+	if fn.Spec.Concurrency > 0 {
+		args = append(args, "--concurrency="+strconv.Itoa(int(fn.Spec.Concurrency)))
+	}
+	return args
+}
+
+// containerEnv sorts the user's variables, so that their order in the spec never causes a rollout.
+func containerEnv(fn *v1alpha1.Function, opt DeploymentOptions) []corev1.EnvVar {
+	user := slices.Clone(fn.Spec.Env)
+	slices.SortFunc(user, func(a, b corev1.EnvVar) int { return strings.Compare(a.Name, b.Name) })
+	return append([]corev1.EnvVar{{Name: entrypointEnv, Value: opt.Entrypoint}}, user...)
+}
+
+func timeoutSeconds(fn *v1alpha1.Function) int32 {
+	if fn.Spec.TimeoutSeconds > 0 {
+		return fn.Spec.TimeoutSeconds
+	}
+	return v1alpha1.DefaultTimeoutSeconds
+}
+
+// resourcesOf fills in the defaults, and keeps every request at or below its limit whichever of the two the user set.
+func resourcesOf(fn *v1alpha1.Function, defaults corev1.ResourceRequirements) corev1.ResourceRequirements {
+	set := fn.Spec.Resources
+	requests, limits := corev1.ResourceList{}, corev1.ResourceList{}
+	for name, quantity := range defaults.Requests {
+		if bound, ok := set.Limits[name]; ok && bound.Cmp(quantity) < 0 {
+			quantity = bound
+		}
+		requests[name] = quantity
+	}
+	maps.Copy(requests, set.Requests)
+	for name, quantity := range defaults.Limits {
+		if request, ok := set.Requests[name]; ok && request.Cmp(quantity) > 0 {
+			quantity = request
+		}
+		limits[name] = quantity
+	}
+	maps.Copy(limits, set.Limits)
+	return corev1.ResourceRequirements{Requests: requests, Limits: limits}
+}
+
+func adminProbe(path string, periodSeconds, failureThreshold int32) *corev1.Probe {
+	return &corev1.Probe{
+		ProbeHandler: corev1.ProbeHandler{
+			HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromString(adminPortName), Scheme: corev1.URISchemeHTTP},
+		},
+		PeriodSeconds: periodSeconds, TimeoutSeconds: 2, FailureThreshold: failureThreshold, SuccessThreshold: 1,
+	}
+}
+
+func restricted() *corev1.SecurityContext {
+	return &corev1.SecurityContext{
+		AllowPrivilegeEscalation: ptr.To(false),
+		ReadOnlyRootFilesystem:   ptr.To(true),
+		Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+	}
+}
+
+// shortDigest fits a digest into a label, which holds 63 characters.
+func shortDigest(digest string) string {
+	hex := strings.TrimPrefix(digest, "sha256:")
+	return hex[:min(len(hex), 32)]
+}

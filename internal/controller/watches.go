@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"context"
+	"strings"
+
+	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/naeel/sless/api/v1alpha1"
+	"github.com/naeel/sless/internal/controller/plan"
+)
+
+// functionForObject leads from an object that sless made to its Function.
+func functionForObject(_ context.Context, obj client.Object) []reconcile.Request {
+	namespace, name, ok := strings.Cut(obj.GetAnnotations()[v1alpha1.AnnotationOwner], "/")
+	if !ok || namespace == "" || name == "" {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}}
+}
+
+// functionsForBuild leads from a build to its Function, and from one that ended to those that wait for its slot.
+func functionsForBuild(reader client.Reader) func(context.Context, client.Object) []reconcile.Request {
+	return func(ctx context.Context, obj client.Object) []reconcile.Request {
+		requests := functionForObject(ctx, obj)
+		job, ok := obj.(*batchv1.Job)
+		if !ok || !(plan.Finished(job) || !job.DeletionTimestamp.IsZero()) {
+			return requests
+		}
+		jobs := &batchv1.JobList{}
+		if err := reader.List(ctx, jobs, client.InNamespace(job.Namespace)); err != nil {
+			return requests
+		}
+		for i := range jobs.Items {
+			if ptr.Deref(jobs.Items[i].Spec.Suspend, false) {
+				requests = append(requests, functionForObject(ctx, &jobs.Items[i])...)
+			}
+		}
+		return requests
+	}
+}
+
+// functionChanged lets through what a user changed: the spec, the annotations that ask for something, and deletion.
+func functionChanged() predicate.Predicate {
+	annotations := predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, after := e.ObjectOld.GetAnnotations(), e.ObjectNew.GetAnnotations()
+		return before[v1alpha1.AnnotationReconcileAt] != after[v1alpha1.AnnotationReconcileAt] ||
+			before[v1alpha1.AnnotationRestartedAt] != after[v1alpha1.AnnotationRestartedAt]
+	}}
+	deleted := predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		return e.ObjectOld.GetDeletionTimestamp().IsZero() != e.ObjectNew.GetDeletionTimestamp().IsZero()
+	}}
+	return predicate.Or(predicate.GenerationChangedPredicate{}, annotations, deleted)
+}

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package naming
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+func TestDeployNamespace(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		namespace string
+		want      string
+	}{
+		"short name":             {namespace: "default", want: "sless-fn-default"},
+		"tenant":                 {namespace: "sless-cdd874dfa31ba6ca", want: "sless-fn-sless-cdd874dfa31ba6ca"},
+		"longest that fits":      {namespace: strings.Repeat("a", 54), want: "sless-fn-" + strings.Repeat("a", 54)},
+		"cut":                    {namespace: strings.Repeat("a", 55), want: "sless-fn-" + strings.Repeat("a", 45) + "-a144c3b0"},
+		"cut at a dash, trimmed": {namespace: strings.Repeat("a", 44) + "-" + strings.Repeat("b", 18), want: ""},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := DeployNamespace(tc.namespace)
+			if problems := validation.IsDNS1123Label(got); len(problems) > 0 {
+				t.Errorf("DeployNamespace(%q) = %q is no label: %v", tc.namespace, got, problems)
+			}
+			if strings.Contains(got, "--") {
+				t.Errorf("DeployNamespace(%q) = %q keeps a dash before the hash", tc.namespace, got)
+			}
+			if tc.want != "" && got != tc.want {
+				t.Errorf("DeployNamespace(%q) = %q, want %q", tc.namespace, got, tc.want)
+			}
+		})
+	}
+}
+
+func TestDeployNamespaceKeepsLongNamesApart(t *testing.T) {
+	t.Parallel()
+	a, b := strings.Repeat("a", 62)+"1", strings.Repeat("a", 62)+"2"
+	if DeployNamespace(a) == DeployNamespace(b) {
+		t.Errorf("two namespaces share %q", DeployNamespace(a))
+	}
+}
+
+func TestRepositories(t *testing.T) {
+	t.Parallel()
+	if got, want := CodeRepository("docker.io/acme", "shop", "cart"), "docker.io/acme/sless-shop-cart"; got != want {
+		t.Errorf("CodeRepository = %q, want %q", got, want)
+	}
+	if got, want := DependencyRepository("reg:5000", "shop"), "reg:5000/sless-shop-deps"; got != want {
+		t.Errorf("DependencyRepository = %q, want %q", got, want)
+	}
+}
+
+func TestHashTellsPartsApart(t *testing.T) {
+	t.Parallel()
+	if Hash("ab", "c") == Hash("a", "bc") {
+		t.Error("Hash does not tell where a part ends")
+	}
+	if Key("a") == Key("a", "") {
+		t.Error("Key ignores an empty part")
+	}
+	if problems := validation.IsDNS1123Label(BuildJob(Key("x"))); len(problems) > 0 {
+		t.Errorf("BuildJob(Key) is no label: %v", problems)
+	}
+}

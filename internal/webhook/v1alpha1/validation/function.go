@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package validation judges the objects of the sless API by rules that the schema cannot express. The functions are pure;
+// the reconcilers use them too, so that an object that came in by another way is judged the same.
+package validation
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/naeel/sless/api/v1alpha1"
+	"github.com/naeel/sless/runtimes"
+)
+
+// Catalogue finds language runtimes by name.
+type Catalogue interface {
+	Lookup(name string) (runtimes.Runtime, bool)
+	Names() []string
+}
+
+// Problem is something in a spec that only the user can mend.
+type Problem struct {
+	// Reason is the machine-readable word for conditions.
+	Reason string
+	// Err names the field and says what to do.
+	Err *field.Error
+}
+
+// forbiddenMounts are the folders of a function's container that sless fills itself.
+var forbiddenMounts = []string{"/app", "/sless", "/tmp", "/opt/deps", "/proc", "/sys", "/dev"}
+
+// ValidateFunction returns every problem of a Function's spec, the most basic first.
+func ValidateFunction(fn *v1alpha1.Function, catalogue Catalogue) []Problem {
+	spec := field.NewPath("spec")
+	problems := validateInlineSize(fn, spec.Child("source", "inline", "files"))
+	problems = append(problems, validateVolumes(fn, spec.Child("volumes"))...)
+	if fn.Spec.Source.Image != nil && fn.Spec.Runtime == "" {
+		return problems
+	}
+	rt, ok := catalogue.Lookup(fn.Spec.Runtime)
+	if !ok {
+		return append(problems, Problem{
+			Reason: v1alpha1.ReasonRuntimeUnknown,
+			Err:    field.NotSupported(spec.Child("runtime"), fn.Spec.Runtime, catalogue.Names()),
+		})
+	}
+	return append(problems, validateEntrypoint(fn, rt, spec.Child("entrypoint"))...)
+}
+
+func validateInlineSize(fn *v1alpha1.Function, path *field.Path) []Problem {
+	if fn.Spec.Source.Inline == nil {
+		return nil
+	}
+	total := 0
+	for name, text := range fn.Spec.Source.Inline.Files {
+		total += len(name) + len(text)
+	}
+	if total <= v1alpha1.MaxInlineSourceBytes {
+		return nil
+	}
+	return []Problem{{
+		Reason: v1alpha1.ReasonSourceTooLarge,
+		Err: field.Invalid(path, fmt.Sprintf("%d bytes", total), fmt.Sprintf(
+			"inline source may hold %d bytes; upload the code as a zip file instead", v1alpha1.MaxInlineSourceBytes)),
+	}}
+}
+
+// validateEntrypoint checks the entrypoint's file where the files are known: in inline source. For other sources the
+// controller checks once it has them.
+func validateEntrypoint(fn *v1alpha1.Function, rt runtimes.Runtime, path *field.Path) []Problem {
+	if fn.Spec.Source.Inline == nil {
+		return nil
+	}
+	files := fn.Spec.Source.Inline.Files
+	has := func(name string) bool { _, ok := files[name]; return ok }
+	if _, _, err := rt.EntrypointFile(EntrypointOf(fn, rt), has); err != nil {
+		return []Problem{{
+			Reason: v1alpha1.ReasonEntrypointNotFound,
+			Err:    field.Invalid(path, EntrypointOf(fn, rt), err.Error()),
+		}}
+	}
+	return nil
+}
+
+// EntrypointOf returns the entrypoint of a Function, which is the runtime's default unless the spec names one.
+func EntrypointOf(fn *v1alpha1.Function, rt runtimes.Runtime) string {
+	if fn.Spec.Entrypoint != "" {
+		return fn.Spec.Entrypoint
+	}
+	return rt.DefaultEntrypoint
+}
+
+func validateVolumes(fn *v1alpha1.Function, path *field.Path) []Problem {
+	var problems []Problem
+	for i, v := range fn.Spec.Volumes {
+		for _, folder := range forbiddenMounts {
+			if v.MountPath == folder || strings.HasPrefix(v.MountPath, folder+"/") {
+				problems = append(problems, Problem{
+					Reason: v1alpha1.ReasonInvalidSpec,
+					Err: field.Invalid(path.Index(i).Child("mountPath"), v.MountPath,
+						"lies in "+folder+", which sless fills itself; choose another folder"),
+				})
+			}
+		}
+	}
+	return problems
+}
