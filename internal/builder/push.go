@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package builder
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/naeel/sless/internal/image"
+)
+
+type pushOptions struct {
+	tar, target, base string
+	insecure          []string
+	caFile            string
+	config            string
+}
+
+func (p *Program) pushCommand() *cobra.Command {
+	opts := pushOptions{}
+	command := &cobra.Command{
+		Use:   "push --tar FILE --target REPO:TAG",
+		Short: "Push the image in a tar file and write its digest to the termination log",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return p.push(cmd.Context(), opts)
+		},
+	}
+	flags := command.Flags()
+	flags.StringVar(&opts.tar, "tar", "", "file with the image, in the format of docker save")
+	flags.StringVar(&opts.target, "target", "", "repository and tag to push to")
+	flags.StringVar(&opts.base, "base", "",
+		"image that this one was built on; its layers are not sent when it is in the same registry")
+	flags.StringArrayVar(&opts.insecure, "insecure-registry", nil, "host:port that is spoken to in plain HTTP; repeatable")
+	flags.StringVar(&opts.caFile, "registry-ca-file", "", "file with certificates that are trusted besides the system's")
+	flags.StringVar(&opts.config, "registry-config", "",
+		"docker config.json with the credentials (default: in the folder DOCKER_CONFIG, or in the home directory)")
+	for _, name := range []string{"tar", "target"} {
+		// The flag exists, so there is no error.
+		_ = command.MarkFlagRequired(name)
+	}
+	return command
+}
+
+func (p *Program) push(ctx context.Context, opts pushOptions) error {
+	cfg := image.Config{Insecure: opts.insecure, CAFile: opts.caFile}
+	if opts.config != "" {
+		cfg.Keychain = image.KeychainFromFile(opts.config)
+	}
+	registry, err := image.New(cfg)
+	if err != nil {
+		return &stepError{ReasonPushFailed, err}
+	}
+	var digest string
+	err = p.retry(ctx, image.IsUnavailable, func(ctx context.Context) (err error) {
+		digest, err = registry.PushTarballOnto(ctx, opts.tar, opts.target, opts.base)
+		return err
+	})
+	switch {
+	case image.IsUnavailable(err):
+		return &stepError{ReasonRegistryUnavailable, err}
+	case err != nil:
+		return &stepError{ReasonPushFailed, err}
+	}
+	p.printf("Pushed %s@%s", opts.target, digest)
+	p.terminate(digest)
+	return nil
+}

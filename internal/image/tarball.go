@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package image
+
+import (
+	"archive/tar"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+)
+
+// maxTarballEntries is far more than an image has layers.
+const maxTarballEntries = 1000
+
+// PushTarball pushes the one image in the tar file at path (the format of docker save, which kaniko writes) to
+// target, a repository and tag, and gives the digest. The layers are streamed from the file.
+//
+// The file comes out of a pod where code of the user ran. So it is checked first for what could harm this program, or
+// make nodes fetch layers from elsewhere.
+func (r *Registry) PushTarball(ctx context.Context, path, target string) (string, error) {
+	return r.PushTarballOnto(ctx, path, target, "")
+}
+
+// PushTarballOnto is PushTarball for an image that was built on base: layers that are in the repository of base, in the
+// same registry, are mounted and not sent. It does no harm when they are not there.
+func (r *Registry) PushTarballOnto(ctx context.Context, path, target, base string) (string, error) {
+	tag, err := r.parseTag(target)
+	if err != nil {
+		return "", err
+	}
+	if err := checkTarball(path); err != nil {
+		return "", &fileError{path, err}
+	}
+	img, err := tarball.ImageFromPath(path, nil)
+	if err != nil {
+		return "", &fileError{path, err}
+	}
+	if base != "" {
+		from, err := r.parse(base)
+		if err != nil {
+			return "", err
+		}
+		img = &mountingImage{Image: img, from: from}
+	}
+	digest, err := img.Digest()
+	if err != nil {
+		return "", &fileError{path, err}
+	}
+	if err := remote.Write(tag, img, r.options(ctx)...); err != nil {
+		return "", fmt.Errorf("pushing %s: %w", target, err)
+	}
+	return digest.String(), nil
+}
+
+// fileError is what is wrong with an image file. It is no fault of the registry, whatever its cause looks like.
+type fileError struct {
+	path string
+	err  error
+}
+
+func (e *fileError) Error() string { return "image file " + e.path + ": " + e.err.Error() }
+
+func (e *fileError) Unwrap() error { return e.err }
+
+// mountingImage offers its layers for mounting from another repository.
+type mountingImage struct {
+	v1.Image
+
+	from name.Reference
+}
+
+func (m *mountingImage) Layers() ([]v1.Layer, error) {
+	layers, err := m.Image.Layers()
+	if err != nil {
+		return nil, err
+	}
+	for i, layer := range layers {
+		layers[i] = &remote.MountableLayer{Layer: layer, Reference: m.from}
+	}
+	return layers, nil
+}
+
+// checkTarball makes sure that the library can read the file without filling the memory, and that all layers are in it.
+func checkTarball(path string) (err error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+
+	sizes := map[string]int64{}
+	var manifest tarball.Manifest
+	for reader := tar.NewReader(file); ; {
+		header, err := reader.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		if err := noteEntry(sizes, header); err != nil {
+			return err
+		}
+		if header.Name == "manifest.json" {
+			if manifest, err = readManifest(reader); err != nil {
+				return err
+			}
+		}
+	}
+	return checkManifest(manifest, sizes)
+}
+
+func noteEntry(sizes map[string]int64, header *tar.Header) error {
+	_, again := sizes[header.Name]
+	switch {
+	case header.Typeflag == tar.TypeDir:
+		return nil
+	case header.Typeflag != tar.TypeReg:
+		return fmt.Errorf("entry %q is no file", header.Name)
+	case again:
+		return fmt.Errorf("entry %q appears twice", header.Name)
+	case len(sizes) >= maxTarballEntries:
+		return fmt.Errorf("it has more than %d entries", maxTarballEntries)
+	}
+	sizes[header.Name] = header.Size
+	return nil
+}
+
+func readManifest(r io.Reader) (tarball.Manifest, error) {
+	data, err := io.ReadAll(io.LimitReader(r, maxDocument+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(data) > maxDocument {
+		return nil, errors.New("its manifest is too large")
+	}
+	var manifest tarball.Manifest
+	if err := json.Unmarshal(data, &manifest); err != nil {
+		return nil, fmt.Errorf("its manifest: %w", err)
+	}
+	return manifest, nil
+}
+
+func checkManifest(manifest tarball.Manifest, sizes map[string]int64) error {
+	if len(manifest) != 1 {
+		return fmt.Errorf("it has %d images, expected one", len(manifest))
+	}
+	if len(manifest[0].LayerSources) > 0 {
+		return errors.New("it has layers that are kept elsewhere")
+	}
+	size, found := sizes[manifest[0].Config]
+	if !found || size > maxDocument {
+		return errors.New("its configuration is missing or too large")
+	}
+	for _, layer := range manifest[0].Layers {
+		if _, found := sizes[layer]; !found {
+			return fmt.Errorf("its layer %q is missing", layer)
+		}
+	}
+	return nil
+}

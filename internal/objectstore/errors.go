@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package objectstore
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+
+	"github.com/minio/minio-go/v7"
+)
+
+// IsUnavailable says whether the error comes from a store that cannot be reached, does not answer or is overloaded, so
+// that the same call may succeed later. Wrong credentials, an unknown certificate, a missing bucket or object and a
+// call that was cancelled are not of that kind.
+func IsUnavailable(err error) bool {
+	var (
+		response  minio.ErrorResponse
+		unknownCA x509.UnknownAuthorityError
+		wrongHost x509.HostnameError
+		wrongCert *tls.CertificateVerificationError
+		requested *url.Error
+		operation *net.OpError
+		lookup    *net.DNSError
+	)
+	switch {
+	case err == nil, errors.Is(err, context.Canceled):
+		return false
+	case errors.As(err, &unknownCA), errors.As(err, &wrongHost), errors.As(err, &wrongCert),
+		errors.Is(err, http.ErrSchemeMismatch):
+		return false
+	case errors.As(err, &response) && response.StatusCode != 0:
+		return isRetryable(response)
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, io.ErrUnexpectedEOF):
+		return true
+	}
+	// Not net.Error: the errors of the file system look like it.
+	return errors.As(err, &requested) || errors.As(err, &operation) || errors.As(err, &lookup)
+}
+
+func isRetryable(response minio.ErrorResponse) bool {
+	switch response.StatusCode {
+	case http.StatusRequestTimeout, http.StatusTooManyRequests:
+		return true
+	}
+	switch response.Code {
+	case "RequestTimeout", "SlowDown", "Throttling", "ThrottlingException", "RequestLimitExceeded":
+		return true
+	}
+	return response.StatusCode >= http.StatusInternalServerError && response.StatusCode != http.StatusNotImplemented
+}

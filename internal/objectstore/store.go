@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package objectstore keeps the archives of function sources in a store that speaks the S3 protocol.
+//
+// Objects are small (at most a few hundred MiB), are written once under a key that holds their SHA-256, and are read
+// back with that digest checked. What is used of S3 is kept to what every implementation has: a single PUT of known
+// size, GET, HEAD and DELETE.
+package objectstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/naeel/sless/internal/archive"
+)
+
+// ErrNotFound says that there is no object with the key.
+var ErrNotFound = errors.New("object not found")
+
+// Info describes a stored object.
+type Info struct {
+	// Size is the length of the content in bytes.
+	Size int64
+	// Metadata is what Put was given. Keys are in lower case.
+	Metadata map[string]string
+}
+
+// Store keeps objects. It is safe for concurrent use. IsUnavailable tells errors that go away by themselves.
+type Store interface {
+	// Put stores exactly size bytes of r under key, in place of what was there. Readers see the old or the new object,
+	// never a part. A store that did not answer is tried again by itself only when r can seek.
+	Put(ctx context.Context, key string, r io.Reader, size int64, meta map[string]string) error
+	// Get opens the object. The caller closes it. The content is not verified, see OpenVerified. ErrNotFound when there is
+	// none.
+	Get(ctx context.Context, key string) (io.ReadCloser, Info, error)
+	// Stat describes the object. ErrNotFound when there is none.
+	Stat(ctx context.Context, key string) (Info, error)
+	// Delete removes the object. It is no error when there is none.
+	Delete(ctx context.Context, key string) error
+}
+
+// CodeKey gives the key for the source of a function in a user namespace. The digest may have its "sha256:".
+func CodeKey(namespace, digest string) string {
+	return namespace + "/" + strings.TrimPrefix(digest, "sha256:") + ".tar.gz"
+}
+
+// OpenVerified opens the object whose content has the digest ("sha256:" and 64 hex digits, or the digits alone).
+// Reading fails with an *archive.DigestError, before the last byte is handed out, when the content is another one; so
+// nothing may be done with it before io.EOF. An object of more than limit bytes is refused with a *TooLargeError.
+func OpenVerified(ctx context.Context, store Store, key, digest string, limit int64) (io.ReadCloser, Info, error) {
+	content, info, err := store.Get(ctx, key)
+	if err != nil {
+		return nil, Info{}, err
+	}
+	verified, err := verifiedContent(content, info.Size, digest, limit)
+	if err != nil {
+		return nil, Info{}, errors.Join(fmt.Errorf("object %s: %w", key, err), content.Close())
+	}
+	return verified, info, nil
+}
+
+func verifiedContent(content io.ReadCloser, size int64, digest string, limit int64) (io.ReadCloser, error) {
+	if size > limit {
+		return nil, &TooLargeError{Size: size, Limit: limit}
+	}
+	return archive.Verify(content, digest, size)
+}
+
+// TooLargeError says that an object is larger than what its reader takes.
+type TooLargeError struct {
+	Size, Limit int64 // bytes
+}
+
+func (e *TooLargeError) Error() string {
+	return fmt.Sprintf("content has %d bytes, more than the limit of %d", e.Size, e.Limit)
+}
