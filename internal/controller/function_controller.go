@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
@@ -89,6 +90,10 @@ func (r *FunctionReconciler) finish(ctx context.Context, s *functionScope, err e
 	base := s.fn.DeepCopy()
 	s.fn.Status = computeFunctionStatus(s, fault, r.Config)
 	written, patchErr := patchStatus(ctx, r.Client, base, s.fn, base.Status, s.fn.Status)
+	if apierrors.IsConflict(patchErr) {
+		// The Function changed while this pass went on. That is no fault, so it is not logged as one.
+		return ctrl.Result{RequeueAfter: conflictDelay}, nil
+	}
 	if patchErr != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(patchErr)
 	}
@@ -136,6 +141,8 @@ func (r *FunctionReconciler) ensureFinalizer(ctx context.Context, s *functionSco
 
 const (
 	maxEventNote = 1000
+	// conflictDelay lets the cache catch up with the change that a pass has missed.
+	conflictDelay = 50 * time.Millisecond
 	// retryBase and retryMax bound the delay between attempts at a fault of the platform.
 	retryBase = 200 * time.Millisecond
 	retryMax  = time.Minute

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command demo puts sless on a cluster and shows it at work: two functions, applied and called.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/naeel/sless/hack/internal/progress"
+	"github.com/naeel/sless/hack/internal/toolcache"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := newRootCommand().ExecuteContext(ctx)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "demo:", err)
+		os.Exit(1)
+	}
+}
+
+// options are what all commands share.
+type options struct {
+	cluster  string
+	checkout string
+}
+
+// Values of --cluster.
+const (
+	clusterLocal   = "local"
+	clusterCurrent = "current"
+)
+
+func newRootCommand() *cobra.Command {
+	opts := options{}
+	root := &cobra.Command{
+		Use:           "demo",
+		Short:         "Put sless on a cluster and show it at work",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args:          cobra.NoArgs,
+		PersistentPreRunE: func(*cobra.Command, []string) (err error) {
+			if opts.cluster != clusterLocal && opts.cluster != clusterCurrent {
+				return fmt.Errorf("the cluster is %q, but can be %s or %s", opts.cluster, clusterLocal, clusterCurrent)
+			}
+			opts.checkout, err = toolcache.Checkout(".")
+			return err
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return demo(cmd.Context(), opts) },
+	}
+	root.PersistentFlags().StringVar(&opts.cluster, "cluster", clusterLocal,
+		"local: the cluster of make cluster-up; current: that of the current kubeconfig, where sless is installed already")
+	root.AddCommand(&cobra.Command{
+		Use:   "deploy",
+		Short: "Start the local cluster and put sless on it, without functions",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := deploy(cmd.Context(), opts, progress.New(os.Stdout, time.Now))
+			return err
+		},
+	})
+	return root
+}
+
+// demo deploys sless unless the user's own cluster is used, and then shows the sample functions.
+func demo(ctx context.Context, opts options) error {
+	printer := progress.New(os.Stdout, time.Now)
+	kubeconfig := ""
+	began := time.Now()
+	if opts.cluster == clusterLocal {
+		d, err := deploy(ctx, opts, printer)
+		if err != nil {
+			return err
+		}
+		kubeconfig = d.kubeconfig
+	}
+	ready := time.Since(began)
+	stories, err := showFunctions(ctx, printer, kubeconfig, opts.checkout)
+	printSummary(os.Stdout, ready, stories)
+	return err
+}

@@ -1,0 +1,422 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/naeel/sless/api/v1alpha1"
+	"github.com/naeel/sless/internal/naming"
+	"github.com/naeel/sless/internal/testutil"
+)
+
+const pythonHandler = "def handle(event, context):\n    return 'ok'\n"
+
+// conditionOf reads a condition of a Function as "Status/Reason".
+func conditionOf(ctx context.Context, fn *v1alpha1.Function, kind string) func() string {
+	return func() string {
+		current := &v1alpha1.Function{}
+		if err := k8sClient.Get(ctx, client.ObjectKeyFromObject(fn), current); err != nil {
+			return err.Error()
+		}
+		c := meta.FindStatusCondition(current.Status.Conditions, kind)
+		if c == nil || c.ObservedGeneration != current.Generation {
+			return "not yet"
+		}
+		return string(c.Status) + "/" + c.Reason
+	}
+}
+
+func readyIs(ctx context.Context, fn *v1alpha1.Function, want string) {
+	GinkgoHelper()
+	Eventually(conditionOf(ctx, fn, v1alpha1.ConditionReady)).Should(Equal(want))
+}
+
+func get(ctx context.Context, fn *v1alpha1.Function) *v1alpha1.Function {
+	GinkgoHelper()
+	current := &v1alpha1.Function{}
+	Expect(k8sClient.Get(ctx, client.ObjectKeyFromObject(fn), current)).To(Succeed())
+	return current
+}
+
+// change applies a change to the current Function, as a user's second apply does.
+func change(ctx context.Context, fn *v1alpha1.Function, mutate func(*v1alpha1.Function)) {
+	GinkgoHelper()
+	current := get(ctx, fn)
+	base := current.DeepCopy()
+	mutate(current)
+	Expect(k8sClient.Patch(ctx, current, client.MergeFrom(base))).To(Succeed())
+}
+
+func deploymentOf(ctx context.Context, fn *v1alpha1.Function) *appsv1.Deployment {
+	GinkgoHelper()
+	d := &appsv1.Deployment{}
+	key := client.ObjectKey{Namespace: naming.DeployNamespace(fn.Namespace), Name: fn.Name}
+	Eventually(func() error { return k8sClient.Get(ctx, key, d) }).Should(Succeed())
+	return d
+}
+
+// rollOut plays the part of the Deployment controller and the kubelet, which envtest has not.
+func rollOut(ctx context.Context, fn *v1alpha1.Function) *appsv1.Deployment {
+	GinkgoHelper()
+	d := deploymentOf(ctx, fn)
+	n := ptr.Deref(d.Spec.Replicas, 1)
+	d.Status = appsv1.DeploymentStatus{
+		ObservedGeneration: d.Generation, Replicas: n, UpdatedReplicas: n, ReadyReplicas: n, AvailableReplicas: n,
+	}
+	Expect(k8sClient.Status().Update(ctx, d)).To(Succeed())
+	return d
+}
+
+// crash makes a pod of the Deployment's current version that ended with the message.
+func crash(ctx context.Context, d *appsv1.Deployment, message string) {
+	GinkgoHelper()
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			GenerateName: d.Name + "-", Namespace: d.Namespace,
+			Labels: d.Spec.Template.Labels, Annotations: d.Spec.Template.Annotations,
+		},
+		Spec: d.Spec.Template.Spec,
+	}
+	Expect(k8sClient.Create(ctx, pod)).To(Succeed())
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
+		Name:  "function",
+		State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
+		LastTerminationState: corev1.ContainerState{
+			Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Message: message},
+		},
+	}}
+	Expect(k8sClient.Status().Update(ctx, pod)).To(Succeed())
+}
+
+var _ = Describe("A Function with inline source", func() {
+	It("gets a namespace, a policy, a Service and a Deployment, and is ready when its pods are", func(ctx SpecContext) {
+		fn := testutil.MakeFunction("hello", newNamespace(ctx)).File("handler.py", pythonHandler).Obj()
+		Expect(k8sClient.Create(ctx, fn)).To(Succeed())
+		readyIs(ctx, fn, "Unknown/RollingOut")
+		Eventually(conditionOf(ctx, fn, v1alpha1.ConditionAvailable)).Should(Equal("False/RollingOut"))
+
+		d := rollOut(ctx, fn)
+		readyIs(ctx, fn, "True/Ready")
+		current := get(ctx, fn)
+		Expect(current.Status.Phase).To(Equal(v1alpha1.PhaseReady))
+		Expect(current.Status.URL).To(Equal("http://functions.test/fn/" + fn.Namespace + "/hello"))
+		Expect(current.Status.Image).To(Equal(d.Spec.Template.Spec.Containers[0].Image))
+		Expect(current.Status.Image).To(MatchRegexp(`@sha256:[0-9a-f]{64}$`))
+		Expect(current.Status.History).To(HaveLen(1))
+		Expect(current.Status.Replicas).To(BeEquivalentTo(1))
+		for _, kind := range []string{"Ready", "Available", "Built", "SourceReady", "CodeReviewed"} {
+			Expect(meta.IsStatusConditionTrue(current.Status.Conditions, kind)).To(BeTrue(), kind)
+		}
+		Expect(meta.IsStatusConditionFalse(current.Status.Conditions, "Reconciling")).To(BeTrue())
+		Expect(meta.IsStatusConditionFalse(current.Status.Conditions, "Stalled")).To(BeTrue())
+
+		ns := &corev1.Namespace{}
+		Expect(k8sClient.Get(ctx, client.ObjectKey{Name: naming.DeployNamespace(fn.Namespace)}, ns)).To(Succeed())
+		Expect(ns.Labels).To(HaveKeyWithValue("pod-security.kubernetes.io/enforce", "restricted"))
+		Expect(k8sClient.Get(ctx, client.ObjectKey{Namespace: ns.Name, Name: "sless-default"},
+			&networkingv1.NetworkPolicy{})).To(Succeed())
+		Expect(k8sClient.Get(ctx, client.ObjectKey{Namespace: ns.Name, Name: "hello"}, &corev1.Service{})).To(Succeed())
+	})
+
+	It("writes nothing when it is looked at again", func(ctx SpecContext) {
+		fn := testutil.MakeFunction("still", newNamespace(ctx)).File("handler.py", pythonHandler).Obj()
+		Expect(k8sClient.Create(ctx, fn)).To(Succeed())
+		d := rollOut(ctx, fn)
+		readyIs(ctx, fn, "True/Ready")
+		change(ctx, fn, func(f *v1alpha1.Function) {
+			metav1.SetMetaDataAnnotation(&f.ObjectMeta, v1alpha1.AnnotationReconcileAt, "now")
+		})
+		before, deploymentBefore := get(ctx, fn), deploymentOf(ctx, fn)
+		Consistently(func() string { return get(ctx, fn).ResourceVersion }, "2s").Should(Equal(before.ResourceVersion))
+		Expect(deploymentOf(ctx, fn).ResourceVersion).To(Equal(deploymentBefore.ResourceVersion))
+		Expect(deploymentBefore.Generation).To(Equal(d.Generation))
+	})
+
+	It("rolls once for a change of code, env or resources, and not at all for replicas", func(ctx SpecContext) {
+		fn := testutil.MakeFunction("roll", newNamespace(ctx)).File("handler.py", pythonHandler).Obj()
+		Expect(k8sClient.Create(ctx, fn)).To(Succeed())
+		rollOut(ctx, fn)
+		readyIs(ctx, fn, "True/Ready")
+		revision := func() string { return deploymentOf(ctx, fn).Spec.Template.Labels[v1alpha1.LabelRevision] }
+		seen := map[string]bool{revision(): true}
+		for i, mutate := range []func(*v1alpha1.Function){
+			func(f *v1alpha1.Function) { f.Spec.Source.Inline.Files["handler.py"] += "# changed\n" },
+			func(f *v1alpha1.Function) { f.Spec.Env = []corev1.EnvVar{{Name: "A", Value: "1"}} },
+			func(f *v1alpha1.Function) { f.Spec.TimeoutSeconds = 5 },
+		} {
+			change(ctx, fn, mutate)
+			Eventually(revision).ShouldNot(BeKeyOf(seen), fmt.Sprintf("change %d", i))
+			generation := deploymentOf(ctx, fn).Generation
+			rollOut(ctx, fn)
+			readyIs(ctx, fn, "True/Ready")
+			Expect(deploymentOf(ctx, fn).Generation).To(Equal(generation))
+			seen[revision()] = true
+		}
+		last := revision()
+		change(ctx, fn, func(f *v1alpha1.Function) { f.Spec.Replicas = ptr.To[int32](3) })
+		Eventually(func() int32 { return *deploymentOf(ctx, fn).Spec.Replicas }).Should(BeEquivalentTo(3))
+		Expect(revision()).To(Equal(last))
+	})
+
+	It("keeps the old version available when the new one does not load, and says why", func(ctx SpecContext) {
+		fn := testutil.MakeFunction("broken", newNamespace(ctx)).File("handler.py", pythonHandler).Obj()
+		Expect(k8sClient.Create(ctx, fn)).To(Succeed())
+		old := rollOut(ctx, fn)
+		readyIs(ctx, fn, "True/Ready")
+		change(ctx, fn, func(f *v1alpha1.Function) { f.Spec.Source.Inline.Files["handler.py"] = "boom\n" })
+		Eventually(func() int64 { return deploymentOf(ctx, fn).Generation }).Should(BeNumerically(">", old.Generation))
+		crash(ctx, deploymentOf(ctx, fn), "HandlerLoadFailed: handler.py line 1: NameError: name 'boom' is not defined")
+		readyIs(ctx, fn, "False/HandlerLoadFailed")
+		current := get(ctx, fn)
+		Expect(meta.FindStatusCondition(current.Status.Conditions, "Ready").Message).To(ContainSubstring("handler.py line 1"))
+		Expect(meta.IsStatusConditionTrue(current.Status.Conditions, "Available")).To(BeTrue())
+		Expect(meta.IsStatusConditionTrue(current.Status.Conditions, "Stalled")).To(BeTrue())
+		Expect(current.Status.Phase).To(Equal(v1alpha1.PhaseFailed))
+	})
+})
+
+var _ = Describe("A Function whose spec only the user can mend", func() {
+	DescribeTable("says so and waits", func(ctx SpecContext, fn *testutil.FunctionWrapper, want, message string) {
+		obj := fn.Obj()
+		obj.Namespace = newNamespace(ctx)
+		Expect(k8sClient.Create(ctx, obj)).To(Succeed())
+		readyIs(ctx, obj, want)
+		current := get(ctx, obj)
+		Expect(meta.FindStatusCondition(current.Status.Conditions, "Ready").Message).To(ContainSubstring(message))
+		Expect(meta.IsStatusConditionTrue(current.Status.Conditions, "Stalled")).To(BeTrue())
+	},
+		Entry("unknown runtime", testutil.MakeFunction("f", "").Runtime("cobol85").File("handler.py", ""),
+			"False/RuntimeUnknown", "python3.11"),
+		Entry("missing entrypoint file", testutil.MakeFunction("f", "").File("other.py", ""),
+			"False/EntrypointNotFound", "handler.py"),
+		Entry("path out of the folder", testutil.MakeFunction("f", "").File("handler.py", "").File("../x.py", ""),
+			"False/SourceInvalid", "../x.py"),
+		Entry("broken package.json", testutil.MakeFunction("f", "").Runtime("nodejs20").File("handler.js", "").
+			File("package.json", "{"), "False/DependencyManifestInvalid", "package.json"),
+		Entry("source over the limit", testutil.MakeFunction("f", "").
+			File("handler.py", strings.Repeat("#", v1alpha1.MaxInlineSourceBytes+1)), "False/SourceTooLarge", "524288"),
+	)
+
+	It("is looked at again when the user mends it", func(ctx SpecContext) {
+		fn := testutil.MakeFunction("mend", newNamespace(ctx)).File("other.py", pythonHandler).Obj()
+		Expect(k8sClient.Create(ctx, fn)).To(Succeed())
+		readyIs(ctx, fn, "False/EntrypointNotFound")
+		change(ctx, fn, func(f *v1alpha1.Function) { f.Spec.Entrypoint = "other.handle" })
+		rollOut(ctx, fn)
+		readyIs(ctx, fn, "True/Ready")
+	})
+
+	It("leaves a Deployment of that name alone that is not its own", func(ctx SpecContext) {
+		namespace := newNamespace(ctx)
+		deploy := naming.DeployNamespace(namespace)
+		Expect(k8sClient.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+			Name: deploy, Labels: map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBySless},
+		}})).To(Succeed())
+		labels := map[string]string{"app": "foreign"}
+		foreign := &appsv1.Deployment{
+			ObjectMeta: metav1.ObjectMeta{Name: "taken", Namespace: deploy},
+			Spec: appsv1.DeploymentSpec{
+				Selector: &metav1.LabelSelector{MatchLabels: labels},
+				Template: corev1.PodTemplateSpec{
+					ObjectMeta: metav1.ObjectMeta{Labels: labels},
+					Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "foreign"}}},
+				},
+			},
+		}
+		Expect(k8sClient.Create(ctx, foreign)).To(Succeed())
+		fn := testutil.MakeFunction("taken", namespace).File("handler.py", pythonHandler).Obj()
+		Expect(k8sClient.Create(ctx, fn)).To(Succeed())
+		readyIs(ctx, fn, "False/NameConflict")
+		Expect(deploymentOf(ctx, fn).ResourceVersion).To(Equal(foreign.ResourceVersion))
+	})
+
+	It("does not use a namespace that sless did not make", func(ctx SpecContext) {
+		namespace := newNamespace(ctx)
+		Expect(k8sClient.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+			Name: naming.DeployNamespace(namespace),
+		}})).To(Succeed())
+		fn := testutil.MakeFunction("f", namespace).File("handler.py", pythonHandler).Obj()
+		Expect(k8sClient.Create(ctx, fn)).To(Succeed())
+		readyIs(ctx, fn, "False/NameConflict")
+	})
+})
+
+var _ = Describe("A Function while the platform has a fault", Serial, func() {
+	It("waits for the object store and goes on by itself", func(ctx SpecContext) {
+		platformS.storeDown.Store(true)
+		DeferCleanup(func() { platformS.storeDown.Store(false) })
+		fn := testutil.MakeFunction("store", newNamespace(ctx)).File("handler.py", pythonHandler).Obj()
+		Expect(k8sClient.Create(ctx, fn)).To(Succeed())
+		readyIs(ctx, fn, "False/StoreUnavailable")
+		Expect(meta.IsStatusConditionTrue(get(ctx, fn).Status.Conditions, "Reconciling")).To(BeTrue())
+		platformS.storeDown.Store(false)
+		rollOut(ctx, fn)
+		readyIs(ctx, fn, "True/Ready")
+	})
+
+	It("waits for the registry, and the old version stays available", func(ctx SpecContext) {
+		fn := testutil.MakeFunction("registry", newNamespace(ctx)).File("handler.py", pythonHandler).Obj()
+		Expect(k8sClient.Create(ctx, fn)).To(Succeed())
+		rollOut(ctx, fn)
+		readyIs(ctx, fn, "True/Ready")
+		platformS.registryDown.Store(true)
+		DeferCleanup(func() { platformS.registryDown.Store(false) })
+		change(ctx, fn, func(f *v1alpha1.Function) { f.Spec.Source.Inline.Files["handler.py"] += "# new\n" })
+		readyIs(ctx, fn, "False/RegistryUnavailable")
+		Expect(conditionOf(ctx, fn, v1alpha1.ConditionAvailable)()).To(Equal("True/Ready"))
+		platformS.registryDown.Store(false)
+		Eventually(conditionOf(ctx, fn, v1alpha1.ConditionReady)).Should(Equal("Unknown/RollingOut"))
+		rollOut(ctx, fn)
+		readyIs(ctx, fn, "True/Ready")
+	})
+
+	It("can be deleted while everything is down", func(ctx SpecContext) {
+		fn := testutil.MakeFunction("down", newNamespace(ctx)).File("handler.py", pythonHandler).Obj()
+		Expect(k8sClient.Create(ctx, fn)).To(Succeed())
+		d := deploymentOf(ctx, fn)
+		platformS.storeDown.Store(true)
+		platformS.registryDown.Store(true)
+		DeferCleanup(func() { platformS.storeDown.Store(false); platformS.registryDown.Store(false) })
+		Expect(k8sClient.Delete(ctx, fn)).To(Succeed())
+		gone := func(obj client.Object) func() bool {
+			return func() bool { return apierrors.IsNotFound(k8sClient.Get(ctx, client.ObjectKeyFromObject(obj), obj)) }
+		}
+		Eventually(gone(fn)).Should(BeTrue())
+		Eventually(gone(d)).Should(BeTrue())
+		Eventually(gone(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: d.Name, Namespace: d.Namespace}})).Should(BeTrue())
+		Expect(k8sClient.Get(ctx, client.ObjectKey{Name: d.Namespace}, &corev1.Namespace{})).To(Succeed())
+	})
+})
+
+var _ = Describe("A Function with dependencies", Serial, func() {
+	packageJSON := func(name string) string { return `{"dependencies":{"` + name + `":"1.0.0"}}` }
+	node := func(name, namespace, dependency string) *v1alpha1.Function {
+		return testutil.MakeFunction(name, namespace).Runtime("nodejs20").File("handler.js", "exports.handle = () => 1").
+			File("package.json", packageJSON(dependency)).Obj()
+	}
+	buildOf := func(ctx context.Context, fn *v1alpha1.Function) *batchv1.Job {
+		GinkgoHelper()
+		jobs := &batchv1.JobList{}
+		Eventually(func() int {
+			Expect(k8sClient.List(ctx, jobs, client.InNamespace("sless-builds"),
+				client.MatchingLabels{v1alpha1.LabelOwnerUID: string(fn.UID)})).To(Succeed())
+			return len(jobs.Items)
+		}).Should(Equal(1))
+		return &jobs.Items[0]
+	}
+	started := func(ctx context.Context, job *batchv1.Job) func() bool {
+		return func() bool {
+			Expect(k8sClient.Get(ctx, client.ObjectKeyFromObject(job), job)).To(Succeed())
+			return !ptr.Deref(job.Spec.Suspend, false)
+		}
+	}
+	end := func(ctx context.Context, job *batchv1.Job, kinds ...batchv1.JobConditionType) {
+		GinkgoHelper()
+		Expect(k8sClient.Get(ctx, client.ObjectKeyFromObject(job), job)).To(Succeed())
+		now := ptr.To(metav1.Now())
+		job.Status.StartTime = now
+		for _, kind := range kinds {
+			job.Status.Conditions = append(job.Status.Conditions, batchv1.JobCondition{
+				Type: kind, Status: corev1.ConditionTrue, LastTransitionTime: *now, LastProbeTime: *now, Reason: "BackoffLimitExceeded",
+			})
+			if kind == batchv1.JobComplete {
+				job.Status.CompletionTime = now
+			}
+		}
+		Expect(k8sClient.Status().Update(ctx, job)).To(Succeed())
+	}
+	succeed := func(ctx context.Context, job *batchv1.Job) {
+		GinkgoHelper()
+		for _, arg := range job.Spec.Template.Spec.Containers[0].Args {
+			var target string
+			if n, _ := fmt.Sscanf(arg, "--target=%s", &target); n == 1 {
+				platformS.pushImage(target)
+			}
+		}
+		end(ctx, job, batchv1.JobSuccessCriteriaMet, batchv1.JobComplete)
+	}
+
+	It("builds them once, one build at a time, and then only appends code", func(ctx SpecContext) {
+		namespace := newNamespace(ctx)
+		first, second := node("first", namespace, "one"), node("second", namespace, "two")
+		Expect(k8sClient.Create(ctx, first)).To(Succeed())
+		firstJob := buildOf(ctx, first)
+		Eventually(started(ctx, firstJob)).Should(BeTrue())
+		readyIs(ctx, first, "Unknown/Building")
+		Expect(get(ctx, first).Status.Phase).To(Equal(v1alpha1.PhaseBuilding))
+
+		Expect(k8sClient.Create(ctx, second)).To(Succeed())
+		secondJob := buildOf(ctx, second)
+		readyIs(ctx, second, "Unknown/BuildQueued")
+		Eventually(func() string {
+			return meta.FindStatusCondition(get(ctx, second).Status.Conditions, "Ready").Message
+		}).Should(ContainSubstring("position 1"))
+		Expect(started(ctx, secondJob)()).To(BeFalse())
+
+		succeed(ctx, firstJob)
+		rollOut(ctx, first)
+		readyIs(ctx, first, "True/Ready")
+		Eventually(started(ctx, secondJob)).Should(BeTrue())
+		succeed(ctx, secondJob)
+		rollOut(ctx, second)
+		readyIs(ctx, second, "True/Ready")
+
+		image := get(ctx, first).Status.Image
+		change(ctx, first, func(f *v1alpha1.Function) { f.Spec.Source.Inline.Files["handler.js"] += "// new" })
+		Eventually(func() string { return get(ctx, first).Status.Image }).ShouldNot(Equal(image))
+		jobs := &batchv1.JobList{}
+		Expect(k8sClient.List(ctx, jobs, client.InNamespace("sless-builds"),
+			client.MatchingLabels{v1alpha1.LabelOwnerUID: string(first.UID)})).To(Succeed())
+		for i := range jobs.Items {
+			Expect(jobs.Items[i].DeletionTimestamp).NotTo(BeNil(), "a change of code started a build")
+		}
+	})
+
+	It("tells how the build failed, does not try again, and removes the build with the Function", func(ctx SpecContext) {
+		fn := node("fails", newNamespace(ctx), "no-such-package")
+		Expect(k8sClient.Create(ctx, fn)).To(Succeed())
+		job := buildOf(ctx, fn)
+		Eventually(started(ctx, job)).Should(BeTrue())
+		pod := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{
+				GenerateName: "build-", Namespace: job.Namespace, Annotations: job.Spec.Template.Annotations,
+				Labels: job.Spec.Template.Labels,
+			},
+			Spec: job.Spec.Template.Spec,
+		}
+		Expect(k8sClient.Create(ctx, pod)).To(Succeed())
+		pod.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "kaniko", State: corev1.ContainerState{
+			Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Message: "npm error code E404"},
+		}}}
+		Expect(k8sClient.Status().Update(ctx, pod)).To(Succeed())
+		end(ctx, job, batchv1.JobFailureTarget, batchv1.JobFailed)
+		readyIs(ctx, fn, "False/BuildFailed")
+		Expect(meta.FindStatusCondition(get(ctx, fn).Status.Conditions, "Built").Message).To(ContainSubstring("E404"))
+		uid := job.UID
+		Consistently(func() string { return string(buildOf(ctx, fn).UID) }, "1s").Should(Equal(string(uid)))
+
+		Expect(k8sClient.Delete(ctx, fn)).To(Succeed())
+		Eventually(func() bool {
+			err := k8sClient.Get(ctx, client.ObjectKeyFromObject(job), job)
+			return apierrors.IsNotFound(err) || (err == nil && job.DeletionTimestamp != nil)
+		}).Should(BeTrue())
+		Eventually(func() bool {
+			return apierrors.IsNotFound(k8sClient.Get(ctx, client.ObjectKeyFromObject(fn), fn))
+		}).Should(BeTrue())
+	})
+})

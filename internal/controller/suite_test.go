@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/registry"
+	"github.com/google/go-containerregistry/pkg/v1/random"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/johannesboyne/gofakes3"
+	"github.com/johannesboyne/gofakes3/backend/s3mem"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/naeel/sless/api/v1alpha1"
+	"github.com/naeel/sless/internal/config"
+	"github.com/naeel/sless/internal/image"
+	"github.com/naeel/sless/internal/objectstore"
+	"github.com/naeel/sless/runtimes"
+)
+
+// How long a test waits for a state. The machine may be slow; no test measures time.
+const (
+	eventually = 60 * time.Second
+	interval   = 100 * time.Millisecond
+)
+
+var (
+	k8sClient client.Client
+	platformS *testPlatform
+)
+
+// testPlatform is a registry and an object store, both real servers in this process, that can be switched off.
+type testPlatform struct {
+	registryHost string
+	config       *config.Config
+	store        *objectstore.S3
+	images       *image.Registry
+
+	storeDown, registryDown atomic.Bool
+}
+
+func TestControllers(t *testing.T) {
+	RegisterFailHandler(Fail)
+	RunSpecs(t, "Controller Suite")
+}
+
+var _ = BeforeSuite(func() {
+	logf.SetLogger(zap.New(zap.WriteTo(GinkgoWriter), zap.UseDevMode(true)))
+	SetDefaultEventuallyTimeout(eventually)
+	SetDefaultEventuallyPollingInterval(interval)
+	ctx, cancel := context.WithCancel(context.Background())
+	Expect(v1alpha1.AddToScheme(scheme.Scheme)).To(Succeed())
+
+	testEnv := &envtest.Environment{
+		CRDDirectoryPaths:     []string{filepath.Join("..", "..", "config", "crd", "bases")},
+		ErrorIfCRDPathMissing: true,
+	}
+	cfg, err := testEnv.Start()
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func() {
+		cancel()
+		Expect(testEnv.Stop()).To(Succeed())
+	})
+	k8sClient, err = client.New(cfg, client.Options{Scheme: scheme.Scheme})
+	Expect(err).NotTo(HaveOccurred())
+
+	platformS = startPlatform()
+	builds := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: platformS.config.Builds.Namespace}}
+	Expect(k8sClient.Create(ctx, builds)).To(Succeed())
+	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
+		Scheme: scheme.Scheme, Cache: CacheOptions(), Metrics: metricsserver.Options{BindAddress: "0"},
+	})
+	Expect(err).NotTo(HaveOccurred())
+	catalogue, err := runtimes.Load()
+	Expect(err).NotTo(HaveOccurred())
+	Expect(Setup(ctx, mgr, Names(), Dependencies{
+		Config: platformS.config, Catalogue: catalogue, Store: platformS.store, Images: platformS.images,
+		Clock: clock.RealClock{},
+	})).To(Succeed())
+	go func() {
+		defer GinkgoRecover()
+		Expect(mgr.Start(ctx)).To(Succeed())
+	}()
+})
+
+// startPlatform starts the servers and puts the runtime images into the registry.
+func startPlatform() *testPlatform {
+	p := &testPlatform{}
+	registryServer := httptest.NewServer(switchable(&p.registryDown, registry.New(registry.Logger(log.New(io.Discard, "", 0)))))
+	DeferCleanup(registryServer.Close)
+	p.registryHost = strings.TrimPrefix(registryServer.URL, "http://")
+	storeServer := httptest.NewServer(switchable(&p.storeDown, gofakes3.New(s3mem.New()).Server()))
+	DeferCleanup(storeServer.Close)
+
+	p.config = &config.Config{
+		Registry: config.Registry{
+			Host: p.registryHost, RuntimeHost: p.registryHost, Insecure: []string{p.registryHost},
+		},
+		ObjectStore: config.ObjectStore{Endpoint: "s3.test", SecretName: "sless-object-store"},
+		Builds: config.Builds{
+			Namespace: "sless-builds", KanikoImage: "kaniko:test", BuilderImage: "sless:test", MaxConcurrent: 1,
+		},
+		Functions: config.Functions{MaxBodyBytes: 1 << 20},
+		Gateway:   config.Gateway{Namespace: "sless-system", ExternalURL: "http://functions.test"},
+	}
+	var err error
+	p.store, err = objectstore.New(objectstore.Config{
+		Endpoint: strings.TrimPrefix(storeServer.URL, "http://"), Region: "us-east-1", Bucket: "sless",
+		PathStyle: true, Insecure: true, AccessKey: "key", SecretKey: "secret",
+	})
+	Expect(err).NotTo(HaveOccurred())
+	Expect(p.store.EnsureBucket(context.Background())).To(Succeed())
+	p.images, err = image.New(image.Config{Insecure: p.config.Registry.Insecure})
+	Expect(err).NotTo(HaveOccurred())
+	catalogue, err := runtimes.Load()
+	Expect(err).NotTo(HaveOccurred())
+	for _, known := range catalogue.Names() {
+		rt, _ := catalogue.Lookup(known)
+		p.pushImage(rt.Reference(p.registryHost))
+	}
+	return p
+}
+
+// pushImage puts some image into the registry.
+func (p *testPlatform) pushImage(ref string) {
+	img, err := random.Image(1024, 1)
+	Expect(err).NotTo(HaveOccurred())
+	tag, err := name.NewTag(ref, name.Insecure)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(remote.Write(tag, img)).To(Succeed())
+}
+
+func switchable(down *atomic.Bool, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if down.Load() {
+			http.Error(w, "switched off", http.StatusServiceUnavailable)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+var namespaces atomic.Int32
+
+// newNamespace makes a user namespace of its own for a test.
+func newNamespace(ctx context.Context) string {
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("user-%d", namespaces.Add(1))}}
+	Expect(k8sClient.Create(ctx, namespace)).To(Succeed())
+	return namespace.Name
+}
