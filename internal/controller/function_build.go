@@ -58,6 +58,7 @@ func (r *FunctionReconciler) ensureDependencies(ctx context.Context, s *function
 // dependencyBuild is a build context and the key of what it makes.
 type dependencyBuild struct {
 	key     string
+	base    string
 	context *archive.Archive
 }
 
@@ -78,14 +79,15 @@ func (r *FunctionReconciler) planBuild(s *functionScope, base string) (dependenc
 	if err != nil {
 		return dependencyBuild{}, sourceFault(err)
 	}
-	return dependencyBuild{key: naming.Key(templateVersion, s.fn.Namespace, packed.Digest), context: packed}, nil
+	key := naming.Key(templateVersion, s.fn.Namespace, packed.Digest)
+	return dependencyBuild{key: key, base: base, context: packed}, nil
 }
 
 // dependencyImage returns the digest of the dependency image, building it first if need be.
 func (r *FunctionReconciler) dependencyImage(
 	ctx context.Context, s *functionScope, build dependencyBuild, target string,
 ) (string, error) {
-	if digest, ok := r.known.get(knownImage, target); ok {
+	if digest, ok := r.knownImage(s, target); ok {
 		return digest, nil
 	}
 	digest, ok, err := r.Images.Exists(ctx, target)
@@ -161,6 +163,7 @@ func (r *FunctionReconciler) buildOptions(s *functionScope, build dependencyBuil
 		Key:           build.key,
 		ContextKey:    objectstore.CodeKey(s.fn.Namespace, build.context.Digest),
 		ContextDigest: build.context.Digest,
+		Base:          build.base,
 		Target:        target,
 		KanikoImage:   builds.KanikoImage,
 		BuilderImage:  builds.BuilderImage,

@@ -9,6 +9,7 @@ import (
 	"io"
 
 	"github.com/naeel/sless/api/v1alpha1"
+	"github.com/naeel/sless/internal/controller/plan"
 	"github.com/naeel/sless/internal/image"
 	"github.com/naeel/sless/internal/naming"
 	"github.com/naeel/sless/runtimes"
@@ -19,7 +20,7 @@ import (
 func (r *FunctionReconciler) ensureImage(ctx context.Context, s *functionScope) error {
 	repository := naming.CodeRepository(r.Config.Registry.Host, s.fn.Namespace, s.fn.Name)
 	target := repository + ":" + naming.Key(s.buildBase, s.code.Digest)
-	digest, ok := r.known.get(knownImage, target)
+	digest, ok := r.knownImage(s, target)
 	if !ok {
 		var err error
 		if digest, err = r.Images.Append(ctx, appendRequest(s, target)); err != nil {
@@ -30,6 +31,16 @@ func (r *FunctionReconciler) ensureImage(ctx context.Context, s *functionScope) 
 	s.image = repository + "@" + digest
 	s.succeed(v1alpha1.ConditionBuilt, v1alpha1.ReasonSucceeded, "the image is "+s.image)
 	return nil
+}
+
+// knownImage returns the digest of an image that was seen in the registry a short while ago. While pods cannot pull, what
+// was seen is not believed: an image that was lost is made again.
+func (r *FunctionReconciler) knownImage(s *functionScope, target string) (string, bool) {
+	if fault := plan.PodFault(s.pods, wantedRevision(s.deployment)); fault != nil &&
+		fault.Reason == v1alpha1.ReasonImagePullFailed {
+		return "", false
+	}
+	return r.known.get(knownImage, target)
 }
 
 func appendRequest(s *functionScope, target string) image.AppendRequest {

@@ -68,3 +68,11 @@ func (s *functionScope) codeDigest() string {
 	}
 	return s.code.Digest
 }
+
+// wantedRevision returns the revision that a Deployment asks for, or nothing when there is none.
+func wantedRevision(d *appsv1.Deployment) string {
+	if d == nil {
+		return ""
+	}
+	return d.Labels[v1alpha1.LabelRevision]
+}

@@ -141,7 +141,7 @@ func availableVerdict(s *functionScope) verdict {
 	case ptr.Deref(s.deployment.Spec.Replicas, 1) == 0:
 		return failed(v1alpha1.ReasonScaledToZero, "spec.replicas is 0")
 	}
-	if fault := plan.PodFault(s.pods, s.deployment.Labels[v1alpha1.LabelRevision]); fault != nil {
+	if fault := plan.PodFault(s.pods, wantedRevision(s.deployment)); fault != nil {
 		return failed(fault.Reason, fault.Message)
 	}
 	return failed(v1alpha1.ReasonRollingOut, "no pod is ready yet")

@@ -55,6 +55,3 @@ func (k *knownCache) has(kind, key string) bool {
 	return ok
 }
 
-func (k *knownCache) forget(kind, key string) {
-	k.entries.Remove(kind + "/" + key)
-}

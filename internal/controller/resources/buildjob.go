@@ -53,6 +53,8 @@ type BuildOptions struct {
 	Key string
 	// ContextKey and ContextDigest find the build context in the object store.
 	ContextKey, ContextDigest string
+	// Base is the image that the build starts from, by digest. Its layers are mounted in the registry, not sent again.
+	Base string
 	// Target is the image to push, repository:tag.
 	Target string
 	// KanikoImage and BuilderImage are the images of the steps.
@@ -194,7 +196,7 @@ func kanikoArgs(opt BuildOptions) []string {
 }
 
 func pushStep(opt BuildOptions) corev1.Container {
-	args := []string{"push", "--tar=" + imageTar, "--target=" + opt.Target}
+	args := []string{"push", "--tar=" + imageTar, "--target=" + opt.Target, "--base=" + opt.Base}
 	for _, host := range opt.InsecureRegistries {
 		args = append(args, "--insecure-registry="+host)
 	}

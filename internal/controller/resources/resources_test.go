@@ -39,6 +39,7 @@ func buildOptions() BuildOptions {
 		Key:           "00112233445566778899aabbccddeeff",
 		ContextKey:    "shop/2222.tar.gz",
 		ContextDigest: "sha256:2222",
+		Base:          "registry.example.com/sless-runtime-nodejs20@sha256:3333",
 		Target:        "registry.example.com/sless-shop-deps:00112233445566778899aabbccddeeff",
 		KanikoImage:   "kaniko:v1.24.0",
 		BuilderImage:  "sless:v1",

@@ -1,0 +1,183 @@
+//go:build e2e
+
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"context"
+	"net/http"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/naeel/sless/api/v1alpha1"
+	"github.com/naeel/sless/internal/naming"
+)
+
+const v1 = "def handle(event, context):\n    return 'one'\n"
+
+var _ = Describe("A user", func() {
+	It("applies a function, calls it, changes the code and calls again", func(ctx SpecContext) {
+		fn := python(newNamespace(ctx), "hello", v1)
+		create(ctx, fn)
+		answers(ctx, fn, "one")
+		Expect(current(ctx, fn).Status.Phase).To(Equal(v1alpha1.PhaseReady))
+
+		changeCode(ctx, fn, "handler.py", strings.ReplaceAll(v1, "one", "two"))
+		waitReady(ctx, fn)
+		answers(ctx, fn, "two")
+		Expect(current(ctx, fn).Status.History).To(HaveLen(2))
+
+		By("going back to the first code, which needs no build")
+		first := current(ctx, fn).Status.History[1].Image
+		changeCode(ctx, fn, "handler.py", v1)
+		waitReady(ctx, fn)
+		answers(ctx, fn, "one")
+		Expect(current(ctx, fn).Status.Image).To(Equal(first))
+	})
+
+	It("uses a package of the npm registry, and changes code without another build", func(ctx SpecContext) {
+		fn := function(newNamespace(ctx), "slug", "nodejs20", map[string]string{
+			"package.json": `{"dependencies":{"slugify":"1.6.6"}}`,
+			"handler.js":   "const s = require('slugify');\nexports.handle = () => s('Ada Lovelace');\n",
+		})
+		create(ctx, fn)
+		answers(ctx, fn, "Ada-Lovelace")
+		Expect(buildsOf(ctx, fn)).To(BeEmpty(), "a build that ended is removed")
+
+		changeCode(ctx, fn, "handler.js", "const s = require('slugify');\nexports.handle = () => s('Alan Turing');\n")
+		Eventually(ready(ctx, fn)).Should(Equal("True/Ready"))
+		answers(ctx, fn, "Alan-Turing")
+		Expect(buildsOf(ctx, fn)).To(BeEmpty())
+	})
+
+	It("breaks the handler: the old version goes on answering, and the condition names file and line", func(ctx SpecContext) {
+		fn := python(newNamespace(ctx), "careful", v1)
+		create(ctx, fn)
+		answers(ctx, fn, "one")
+		changeCode(ctx, fn, "handler.py", "import os\n\nprint(undefined_name)\n"+v1)
+		Eventually(ready(ctx, fn)).Should(Equal("False/HandlerLoadFailed"))
+		message := condition(ctx, fn, v1alpha1.ConditionReady).Message
+		Expect(message).To(And(ContainSubstring("handler.py line 3"), ContainSubstring("undefined_name")))
+		Expect(condition(ctx, fn, v1alpha1.ConditionAvailable).Status).To(Equal(metav1.ConditionTrue))
+		Consistently(func() string { return get(ctx, fn).Body }, pause).Should(Equal("one"))
+
+		By("mending it")
+		changeCode(ctx, fn, "handler.py", strings.ReplaceAll(v1, "one", "three"))
+		waitReady(ctx, fn)
+		answers(ctx, fn, "three")
+	})
+
+	It("applies the same twice, or restarts the manager: nothing is written", func(ctx SpecContext) {
+		fn := python(newNamespace(ctx), "still", v1)
+		create(ctx, fn)
+		before, deployment := current(ctx, fn), deploymentOf(ctx, fn)
+		again := python(fn.Namespace, fn.Name, v1)
+		again.ResourceVersion = before.ResourceVersion
+		again.Finalizers = before.Finalizers
+		Expect(k8s.Update(ctx, again)).To(Succeed())
+		restartManager(ctx)
+		Consistently(func() string { return current(ctx, fn).ResourceVersion }, pause).Should(Equal(before.ResourceVersion))
+		Expect(deploymentOf(ctx, fn).ResourceVersion).To(Equal(deployment.ResourceVersion))
+	})
+
+	It("changes env, resources and replicas: each rolls once, replicas not at all", func(ctx SpecContext) {
+		fn := python(newNamespace(ctx), "roll", "import os\ndef handle(event, context):\n    return os.environ.get('WHO', 'nobody')\n")
+		create(ctx, fn)
+		answers(ctx, fn, "nobody")
+		sets := func() int { return len(replicaSetsOf(ctx, fn)) }
+		Expect(sets()).To(Equal(1))
+		change(ctx, fn, func(f *v1alpha1.Function) { f.Spec.Env = []corev1.EnvVar{{Name: "WHO", Value: "Ada"}} })
+		waitReady(ctx, fn)
+		answers(ctx, fn, "Ada")
+		Expect(sets()).To(Equal(2))
+		change(ctx, fn, func(f *v1alpha1.Function) {
+			f.Spec.Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")}
+		})
+		waitReady(ctx, fn)
+		Expect(sets()).To(Equal(3))
+		change(ctx, fn, func(f *v1alpha1.Function) { f.Spec.Replicas = ptr.To[int32](2) })
+		waitReady(ctx, fn)
+		Expect(current(ctx, fn).Status.Replicas).To(BeEquivalentTo(2))
+		Expect(sets()).To(Equal(3))
+	})
+
+	It("deletes a function: nothing is left but the namespaces", func(ctx SpecContext) {
+		fn := python(newNamespace(ctx), "leaving", v1)
+		create(ctx, fn)
+		deploy := naming.DeployNamespace(fn.Namespace)
+		Expect(k8s.Delete(ctx, fn)).To(Succeed())
+		Eventually(gone(ctx, fn)).Should(BeTrue())
+		for _, list := range []client.ObjectList{
+			&appsv1.DeploymentList{}, &appsv1.ReplicaSetList{}, &corev1.PodList{}, &corev1.ServiceList{}, &batchv1.JobList{},
+		} {
+			Eventually(func() int {
+				Expect(k8s.List(ctx, list, client.InNamespace(deploy))).To(Succeed())
+				items, err := meta.ExtractList(list)
+				Expect(err).NotTo(HaveOccurred())
+				return len(items)
+			}).Should(BeZero(), "%T", list)
+		}
+		Expect(k8s.Get(ctx, client.ObjectKey{Name: deploy}, &corev1.Namespace{})).To(Succeed())
+		Expect(k8s.Get(ctx, client.ObjectKey{Name: fn.Namespace}, &corev1.Namespace{})).To(Succeed())
+	})
+
+	It("calls a function that does not exist", func(ctx SpecContext) {
+		fn := python(newNamespace(ctx), "known", v1)
+		create(ctx, fn)
+		url := strings.TrimSuffix(current(ctx, fn).Status.URL, "known") + "unknown"
+		resp, err := http.Get(url)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(resp.Body.Close()).To(Succeed())
+		Expect(resp.StatusCode).To(Equal(http.StatusNotFound))
+	})
+})
+
+func buildsOf(ctx context.Context, fn *v1alpha1.Function) []batchv1.Job {
+	GinkgoHelper()
+	jobs := &batchv1.JobList{}
+	Expect(k8s.List(ctx, jobs, client.InNamespace("sless-builds"),
+		client.MatchingLabels{v1alpha1.LabelOwnerUID: string(current(ctx, fn).UID)})).To(Succeed())
+	return jobs.Items
+}
+
+func replicaSetsOf(ctx context.Context, fn *v1alpha1.Function) []appsv1.ReplicaSet {
+	GinkgoHelper()
+	sets := &appsv1.ReplicaSetList{}
+	Expect(k8s.List(ctx, sets, client.InNamespace(naming.DeployNamespace(fn.Namespace)))).To(Succeed())
+	return sets.Items
+}
+
+// restartManager replaces the manager's pod and waits until the new one works.
+func restartManager(ctx context.Context) {
+	GinkgoHelper()
+	labels := client.MatchingLabels{"control-plane": "controller-manager"}
+	pods := &corev1.PodList{}
+	Expect(k8s.List(ctx, pods, client.InNamespace("sless-system"), labels)).To(Succeed())
+	old := map[string]bool{}
+	for i := range pods.Items {
+		old[pods.Items[i].Name] = true
+		Expect(k8s.Delete(ctx, &pods.Items[i])).To(Succeed())
+	}
+	Eventually(func() bool {
+		Expect(k8s.List(ctx, pods, client.InNamespace("sless-system"), labels)).To(Succeed())
+		for i := range pods.Items {
+			for _, c := range pods.Items[i].Status.Conditions {
+				if !old[pods.Items[i].Name] && c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
+					return true
+				}
+			}
+		}
+		return false
+	}).Should(BeTrue())
+}
