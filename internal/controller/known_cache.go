@@ -54,4 +54,3 @@ func (k *knownCache) has(kind, key string) bool {
 	_, ok := k.get(kind, key)
 	return ok
 }
-
