@@ -22,7 +22,7 @@ const (
 
 // FunctionSpec is what a user asks for: a runtime, some code and how to run it.
 // +kubebuilder:validation:XValidation:rule="!(has(self.replicas) && has(self.scaling))",message="set replicas (a fixed number) or scaling (automatic), not both"
-// +kubebuilder:validation:XValidation:rule="has(self.source.image) || (has(self.runtime) && self.runtime != '')",message="runtime is required, such as python3.11 or nodejs20"
+// +kubebuilder:validation:XValidation:rule="has(self.source.image) || (has(self.runtime) && size(self.runtime) > 0)",message="runtime is required, such as python3.11 or nodejs20"
 type FunctionSpec struct {
 	// runtime is the name of a language runtime of the catalogue, such as python3.11 or nodejs20. It is required unless
 	// source.image is given.

@@ -168,7 +168,7 @@ func (m *runtimeMaker) copies(source *runtimeSource) ([]*layer.Cached, error) {
 		out = append(out, l)
 	}
 	for _, c := range source.stage.Copies {
-		l, err := m.copyLayer(source, c)
+		l, err := m.copyLayer(c)
 		if err != nil {
 			return nil, fmt.Errorf("COPY %s: %w", c.Source, err)
 		}
@@ -177,7 +177,7 @@ func (m *runtimeMaker) copies(source *runtimeSource) ([]*layer.Cached, error) {
 	return out, nil
 }
 
-func (m *runtimeMaker) copyLayer(source *runtimeSource, c dockerfile.Copy) (*layer.Cached, error) {
+func (m *runtimeMaker) copyLayer(c dockerfile.Copy) (*layer.Cached, error) {
 	target := layer.Clean(c.Target)
 	if c.Stage != "" {
 		if path.Base(c.Source) != "watchdog" {

@@ -32,9 +32,8 @@ func FuzzFromFiles(f *testing.F) {
 		}
 		files := map[string]string{first: content, second: content + "2", "fixed.py": ""}
 		packed, err := FromFiles(files, Options{Prefix: prefix})
-		var refused *Error
 		if err != nil {
-			if !errors.As(err, &refused) {
+			if _, ok := errors.AsType[*Error](err); !ok {
 				t.Fatalf("got error %v, want *Error", err)
 			}
 			if message := err.Error(); !utf8.ValidString(message) || strings.ContainsAny(message, "\n\x00\x1b") {

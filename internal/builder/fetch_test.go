@@ -10,6 +10,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"io/fs"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -149,9 +150,7 @@ func TestFetchFails(t *testing.T) {
 			}
 			changed := map[string]string{}
 			for _, from := range []map[string]string{env, tc.env} {
-				for key, value := range from {
-					changed[key] = value
-				}
+				maps.Copy(changed, from)
 			}
 			args := append([]string{"fetch", "--key", tc.key, "--sha256", tc.digest, "--dest", dest}, tc.more...)
 			run(t, changed, args...).wantFailure(t, tc.wantReason, tc.wantWords...)

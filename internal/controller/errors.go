@@ -5,7 +5,6 @@ package controller
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/naeel/sless/api/v1alpha1"
 )
@@ -28,9 +27,7 @@ type phaseError struct {
 	condition string
 	reason    string
 	message   string
-	// after is when to look again, for kindWaiting. 0 means that a watch will tell.
-	after time.Duration
-	err   error
+	err       error
 }
 
 func (e *phaseError) Error() string {
@@ -47,11 +44,9 @@ func stalled(condition, reason, format string, args ...any) error {
 	return &phaseError{kind: kindStalled, condition: condition, reason: reason, message: fmt.Sprintf(format, args...)}
 }
 
-// waiting is work that goes on elsewhere.
-func waiting(condition, reason string, after time.Duration, format string, args ...any) error {
-	return &phaseError{
-		kind: kindWaiting, condition: condition, reason: reason, message: fmt.Sprintf(format, args...), after: after,
-	}
+// waiting is work that goes on elsewhere. A watch tells when it ends.
+func waiting(condition, reason, format string, args ...any) error {
+	return &phaseError{kind: kindWaiting, condition: condition, reason: reason, message: fmt.Sprintf(format, args...)}
 }
 
 // platform is a fault of the platform. The message is for the user, err for the log.

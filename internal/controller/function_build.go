@@ -137,11 +137,11 @@ func (r *FunctionReconciler) takeBuildStep(ctx context.Context, s *functionScope
 		if step.Reason != "" {
 			return platform(v1alpha1.ConditionBuilt, step.Reason, step.Message, nil)
 		}
-		return waiting(v1alpha1.ConditionBuilt, v1alpha1.ReasonBuilding, 0, "starting the build again")
+		return waiting(v1alpha1.ConditionBuilt, v1alpha1.ReasonBuilding, "starting the build again")
 	case plan.BuildFailed:
 		return stalled(v1alpha1.ConditionBuilt, step.Reason, "%s", step.Message)
 	default:
-		return waiting(v1alpha1.ConditionBuilt, step.Reason, 0, "%s", step.Message)
+		return waiting(v1alpha1.ConditionBuilt, step.Reason, "%s", step.Message)
 	}
 }
 
@@ -153,7 +153,7 @@ func (r *FunctionReconciler) createBuild(ctx context.Context, s *functionScope, 
 	if err := r.Create(ctx, job, client.FieldOwner(v1alpha1.FieldOwnerController)); client.IgnoreAlreadyExists(err) != nil {
 		return fmt.Errorf("creating the build: %w", err)
 	}
-	return waiting(v1alpha1.ConditionBuilt, v1alpha1.ReasonBuildQueued, 0, "the build of the dependencies was queued")
+	return waiting(v1alpha1.ConditionBuilt, v1alpha1.ReasonBuildQueued, "the build of the dependencies was queued")
 }
 
 func (r *FunctionReconciler) buildOptions(s *functionScope, build dependencyBuild, target string) resources.BuildOptions {
@@ -200,7 +200,7 @@ func (r *FunctionReconciler) startBuild(ctx context.Context, job *batchv1.Job) e
 	if err := r.Patch(ctx, started, patch, client.FieldOwner(v1alpha1.FieldOwnerController)); err != nil {
 		return fmt.Errorf("starting the build: %w", err)
 	}
-	return waiting(v1alpha1.ConditionBuilt, v1alpha1.ReasonBuilding, 0, "the dependencies are being installed")
+	return waiting(v1alpha1.ConditionBuilt, v1alpha1.ReasonBuilding, "the dependencies are being installed")
 }
 
 // removeBuild deletes the Job of a build that ended. It is no error when there is none.

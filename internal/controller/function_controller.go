@@ -15,7 +15,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
-	logf "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/naeel/sless/api/v1alpha1"
@@ -100,18 +99,10 @@ func (r *FunctionReconciler) finish(ctx context.Context, s *functionScope, err e
 	if written {
 		r.recordTransition(base, s.fn)
 	}
-	if fault == nil {
-		return ctrl.Result{}, nil
-	}
-	switch fault.kind {
-	case kindPlatform:
+	if fault != nil && fault.kind == kindPlatform {
 		return ctrl.Result{}, fault
-	case kindWaiting:
-		return ctrl.Result{RequeueAfter: fault.after}, nil
-	default:
-		logf.FromContext(ctx).V(1).Info("Waiting for a change of the Function", "reason", fault.reason)
-		return ctrl.Result{}, nil
 	}
+	return ctrl.Result{}, nil
 }
 
 // recordTransition sends one event when the Ready condition changed its status or reason.

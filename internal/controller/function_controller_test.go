@@ -328,7 +328,7 @@ var _ = Describe("A Function with dependencies", Serial, func() {
 	end := func(ctx context.Context, job *batchv1.Job, kinds ...batchv1.JobConditionType) {
 		GinkgoHelper()
 		Expect(k8sClient.Get(ctx, client.ObjectKeyFromObject(job), job)).To(Succeed())
-		now := ptr.To(metav1.Now())
+		now := new(metav1.Now())
 		job.Status.StartTime = now
 		for _, kind := range kinds {
 			job.Status.Conditions = append(job.Status.Conditions, batchv1.JobCondition{

@@ -26,7 +26,7 @@ func (r *FunctionReconciler) resolveSource(ctx context.Context, s *functionScope
 		}
 		s.code = code
 	case source.Upload != nil && source.Upload.SHA256 == "":
-		return waiting(v1alpha1.ConditionSourceReady, v1alpha1.ReasonWaitingForUpload, 0,
+		return waiting(v1alpha1.ConditionSourceReady, v1alpha1.ReasonWaitingForUpload,
 			"upload a zip file to the gateway: POST /v1/namespaces/%s/functions/%s/upload", s.fn.Namespace, s.fn.Name)
 	default:
 		return stalled(v1alpha1.ConditionSourceReady, v1alpha1.ReasonSourceUnsupported,

@@ -63,7 +63,7 @@ func recordImage(status *v1alpha1.FunctionStatus, s *functionScope) {
 		return
 	}
 	status.Image = s.image
-	status.LastBuiltAt = ptr.To(metav1.NewTime(s.now))
+	status.LastBuiltAt = new(metav1.NewTime(s.now))
 	record := v1alpha1.ImageRecord{Image: s.image, SourceDigest: s.codeDigest(), BuiltAt: status.LastBuiltAt}
 	history := []v1alpha1.ImageRecord{record}
 	for _, old := range status.History {

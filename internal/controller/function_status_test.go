@@ -13,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/naeel/sless/api/v1alpha1"
 	"github.com/naeel/sless/internal/archive"
@@ -35,7 +34,7 @@ func runningScope(n int32) *functionScope {
 	s.deployment = &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
 		Generation: 1, Labels: map[string]string{v1alpha1.LabelRevision: "r1"},
 	}}
-	s.deployment.Spec.Replicas = ptr.To(n)
+	s.deployment.Spec.Replicas = new(n)
 	s.deployment.Status = appsv1.DeploymentStatus{
 		ObservedGeneration: 1, Replicas: n, UpdatedReplicas: n, ReadyReplicas: n, AvailableReplicas: n,
 	}
@@ -116,17 +115,17 @@ func TestComputeFunctionStatus(t *testing.T) {
 		},
 		"builds while the old version answers": {
 			scope: func() *functionScope { return runningScope(1) },
-			fault: waiting(v1alpha1.ConditionBuilt, v1alpha1.ReasonBuilding, 0, "installing"),
+			fault: waiting(v1alpha1.ConditionBuilt, v1alpha1.ReasonBuilding, "installing"),
 			want:  "Unknown/Building True/Ready True False Building",
 		},
 		"waits in the queue": {
 			scope: func() *functionScope { return runningScope(1) },
-			fault: waiting(v1alpha1.ConditionBuilt, v1alpha1.ReasonBuildQueued, 0, "position 2"),
+			fault: waiting(v1alpha1.ConditionBuilt, v1alpha1.ReasonBuildQueued, "position 2"),
 			want:  "Unknown/BuildQueued True/Ready True False Building",
 		},
 		"waits for an upload": {
 			scope: func() *functionScope { return runningScope(1) },
-			fault: waiting(v1alpha1.ConditionSourceReady, v1alpha1.ReasonWaitingForUpload, 0, "upload"),
+			fault: waiting(v1alpha1.ConditionSourceReady, v1alpha1.ReasonWaitingForUpload, "upload"),
 			want:  "Unknown/WaitingForUpload True/Ready True False Pending",
 		},
 		"the user must mend it": {

@@ -81,7 +81,7 @@ func wantedReplicas(fn *v1alpha1.Function) *int32 {
 		return fn.Spec.Replicas
 	}
 	if fn.Spec.Scaling != nil {
-		return ptr.To(max(1, ptr.Deref(fn.Spec.Scaling.MinReplicas, 0)))
+		return new(max(1, ptr.Deref(fn.Spec.Scaling.MinReplicas, 0)))
 	}
 	return ptr.To[int32](1)
 }

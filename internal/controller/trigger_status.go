@@ -25,7 +25,7 @@ func computeTriggerStatus(
 	if trigger.Spec.Type == v1alpha1.TriggerTypeHTTP && fn != nil {
 		status.URL = functionURL(fn, gateway)
 	}
-	status.Active = ptr.To(ready.status == metav1.ConditionTrue)
+	status.Active = new(ready.status == metav1.ConditionTrue)
 	for kind, v := range map[string]verdict{
 		v1alpha1.ConditionReady:       ready,
 		v1alpha1.ConditionReconciling: flag(false, ready),

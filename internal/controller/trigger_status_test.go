@@ -8,7 +8,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/naeel/sless/api/v1alpha1"
 	"github.com/naeel/sless/internal/config"
@@ -46,7 +45,7 @@ func TestComputeTriggerStatus(t *testing.T) {
 		"host": {fn: ready, wantReason: v1alpha1.ReasonNotImplemented, wantMessage: "host", wantURL: "http://fn/fn/shop/cart",
 			spec: with(func(s *v1alpha1.TriggerSpec) { s.HTTP = &v1alpha1.HTTPTrigger{Host: "a.example.com"} })},
 		"switched off": {fn: ready, wantReason: v1alpha1.ReasonNotImplemented, wantMessage: "enabled", wantURL: "http://fn/fn/shop/cart",
-			spec: with(func(s *v1alpha1.TriggerSpec) { s.Enabled = ptr.To(false) })},
+			spec: with(func(s *v1alpha1.TriggerSpec) { s.Enabled = new(false) })},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -32,7 +32,7 @@ func functionsForBuild(reader client.Reader) func(context.Context, client.Object
 	return func(ctx context.Context, obj client.Object) []reconcile.Request {
 		requests := functionForObject(ctx, obj)
 		job, ok := obj.(*batchv1.Job)
-		if !ok || !(plan.Finished(job) || !job.DeletionTimestamp.IsZero()) {
+		if !ok || (!plan.Finished(job) && job.DeletionTimestamp.IsZero()) {
 			return requests
 		}
 		jobs := &batchv1.JobList{}

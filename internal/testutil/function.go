@@ -7,7 +7,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 
 	"github.com/naeel/sless/api/v1alpha1"
 )
@@ -76,13 +75,13 @@ func (w *FunctionWrapper) Resources(requests, limits corev1.ResourceList) *Funct
 
 // Replicas sets a fixed number of replicas.
 func (w *FunctionWrapper) Replicas(n int32) *FunctionWrapper {
-	w.fn.Spec.Replicas = ptr.To(n)
+	w.fn.Spec.Replicas = new(n)
 	return w
 }
 
 // Scaling sets the bounds of automatic scaling.
 func (w *FunctionWrapper) Scaling(minimum, maximum int32) *FunctionWrapper {
-	w.fn.Spec.Scaling = &v1alpha1.FunctionScaling{MinReplicas: ptr.To(minimum), MaxReplicas: ptr.To(maximum)}
+	w.fn.Spec.Scaling = &v1alpha1.FunctionScaling{MinReplicas: new(minimum), MaxReplicas: new(maximum)}
 	return w
 }
 

@@ -167,8 +167,7 @@ func (c *Cluster) runSetupEnvtest(ctx context.Context, versions string) (string,
 	cmd.Dir = os.TempDir()
 	out, err := cmd.Output()
 	if err != nil {
-		var exit *exec.ExitError
-		if errors.As(err, &exit) {
+		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 			return "", fmt.Errorf("setup-envtest: %w: %s", err, lastBytes(strings.TrimSpace(string(exit.Stderr)), 500))
 		}
 		return "", err

@@ -70,8 +70,8 @@ func (p Proc) stat(pid int) (start uint64, state string, err error) {
 func parseStat(line string) (start uint64, state string, err error) {
 	end := strings.LastIndexByte(line, ')')
 	fields := strings.Fields(line[end+1:])
-	// State is field 3 and the start time is field 22 of the whole line.
-	const stateAt, startAt = 3 - 3, 22 - 3
+	// State is field 3 of the whole line and the start time field 22; those after the bracket begin with field 3.
+	const stateAt, startAt = 0, 19
 	if end < 0 || len(fields) <= startAt {
 		return 0, "", errors.New("malformed process status")
 	}

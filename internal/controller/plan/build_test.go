@@ -32,7 +32,7 @@ func makeJob(name string, options ...jobOption) *batchv1.Job {
 	return job
 }
 
-func suspended(j *batchv1.Job) { j.Spec.Suspend = ptr.To(true) }
+func suspended(j *batchv1.Job) { j.Spec.Suspend = new(true) }
 
 func created(after time.Duration) jobOption {
 	return func(j *batchv1.Job) { j.CreationTimestamp = metav1.NewTime(epoch.Add(after)) }
@@ -72,7 +72,7 @@ func TestNextBuildStep(t *testing.T) {
 		"no job": {wantAction: BuildCreate},
 		"removed job": {
 			state: BuildState{Job: makeJob("own", func(j *batchv1.Job) {
-				j.DeletionTimestamp = ptr.To(metav1.NewTime(epoch))
+				j.DeletionTimestamp = new(metav1.NewTime(epoch))
 			})},
 			wantAction: BuildWait, wantReason: v1alpha1.ReasonBuilding,
 		},
@@ -184,7 +184,7 @@ func TestBuildQueueNeverOverfillsAndNeverStalls(t *testing.T) {
 		for i := range jobs {
 			step := NextBuildStep(BuildState{Job: &jobs[i], Jobs: jobs, MaxConcurrent: slots})
 			if step.Action == BuildStart {
-				jobs[i].Spec.Suspend = ptr.To(false)
+				jobs[i].Spec.Suspend = new(false)
 				running, changed = running+1, true
 			}
 		}

@@ -64,7 +64,7 @@ func TestPodFault(t *testing.T) {
 		"of old":      {pods: []corev1.Pod{makePod(ofRevision("r0"), crashed(1, "Error", loadError))}},
 		"ready again": {pods: []corev1.Pod{makePod(isReady, crashed(1, "Error", loadError))}},
 		"being removed": {pods: []corev1.Pod{makePod(crashed(1, "Error", loadError), func(p *corev1.Pod) {
-			p.DeletionTimestamp = ptr.To(metav1.NewTime(epoch))
+			p.DeletionTimestamp = new(metav1.NewTime(epoch))
 		})}},
 		"handler does not load": {
 			pods: []corev1.Pod{makePod(waitingFor("CrashLoopBackOff", "back-off"), crashed(1, "Error", loadError))},

@@ -101,9 +101,9 @@ func BuildJob(fn *v1alpha1.Function, opt BuildOptions) *batchv1.Job {
 			Name: naming.BuildJob(opt.Key), Namespace: opt.Namespace, Labels: labels, Annotations: annotations,
 		},
 		Spec: batchv1.JobSpec{
-			Suspend:               ptr.To(true),
+			Suspend:               new(true),
 			BackoffLimit:          ptr.To[int32](0),
-			ActiveDeadlineSeconds: ptr.To(int64(opt.TimeoutSeconds)),
+			ActiveDeadlineSeconds: new(int64(opt.TimeoutSeconds)),
 			Template: corev1.PodTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: OwnerAnnotations(fn)},
 				Spec:       buildPod(opt),
@@ -115,8 +115,8 @@ func BuildJob(fn *v1alpha1.Function, opt BuildOptions) *batchv1.Job {
 func buildPod(opt BuildOptions) corev1.PodSpec {
 	return corev1.PodSpec{
 		RestartPolicy:                corev1.RestartPolicyNever,
-		AutomountServiceAccountToken: ptr.To(false),
-		EnableServiceLinks:           ptr.To(false),
+		AutomountServiceAccountToken: new(false),
+		EnableServiceLinks:           new(false),
 		SecurityContext: &corev1.PodSecurityContext{
 			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 		},
@@ -131,10 +131,12 @@ func fetchStep(opt BuildOptions) corev1.Container {
 		secretEnv("AWS_ACCESS_KEY_ID", opt.StoreSecret, "accessKey"),
 		secretEnv("AWS_SECRET_ACCESS_KEY", opt.StoreSecret, "secretKey"))
 	return corev1.Container{
-		Name:                     BuildFetch,
-		Image:                    opt.BuilderImage,
-		Command:                  []string{"/builder"},
-		Args:                     []string{"fetch", "--key=" + opt.ContextKey, "--sha256=" + hexOf(opt.ContextDigest), "--dest=" + workspaceDir},
+		Name:    BuildFetch,
+		Image:   opt.BuilderImage,
+		Command: []string{"/builder"},
+		Args: []string{
+			"fetch", "--key=" + opt.ContextKey, "--sha256=" + hexOf(opt.ContextDigest), "--dest=" + workspaceDir,
+		},
 		Env:                      env,
 		Resources:                stepResources(),
 		SecurityContext:          stepSecurity(),
@@ -154,7 +156,7 @@ func kanikoStep(opt BuildOptions) corev1.Container {
 		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
 		SecurityContext: &corev1.SecurityContext{
 			RunAsUser:                ptr.To[int64](0),
-			AllowPrivilegeEscalation: ptr.To(false),
+			AllowPrivilegeEscalation: new(false),
 			Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}, Add: kanikoCapabilities},
 		},
 		VolumeMounts: []corev1.VolumeMount{
@@ -218,7 +220,7 @@ func pushStep(opt BuildOptions) corev1.Container {
 }
 
 func buildVolumes(opt BuildOptions) []corev1.Volume {
-	scratch := corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: ptr.To(resource.MustParse("4Gi"))}}
+	scratch := corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: new(resource.MustParse("4Gi"))}}
 	volumes := []corev1.Volume{
 		{Name: workspaceVolume, VolumeSource: scratch},
 		{Name: outputVolume, VolumeSource: scratch},
@@ -253,8 +255,8 @@ func secretEnv(name, secret, key string) corev1.EnvVar {
 func stepSecurity() *corev1.SecurityContext {
 	return &corev1.SecurityContext{
 		RunAsUser:                ptr.To[int64](0),
-		AllowPrivilegeEscalation: ptr.To(false),
-		ReadOnlyRootFilesystem:   ptr.To(true),
+		AllowPrivilegeEscalation: new(false),
+		ReadOnlyRootFilesystem:   new(true),
 		Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
 	}
 }

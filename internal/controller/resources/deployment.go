@@ -74,7 +74,7 @@ func Deployment(fn *v1alpha1.Function, opt DeploymentOptions) *appsv1.Deployment
 			Strategy: appsv1.DeploymentStrategy{
 				Type: appsv1.RollingUpdateDeploymentStrategyType,
 				RollingUpdate: &appsv1.RollingUpdateDeployment{
-					MaxSurge: ptr.To(intstr.FromInt32(1)), MaxUnavailable: ptr.To(intstr.FromInt32(0)),
+					MaxSurge: new(intstr.FromInt32(1)), MaxUnavailable: new(intstr.FromInt32(0)),
 				},
 			},
 			Template: template,
@@ -100,18 +100,18 @@ func podTemplate(fn *v1alpha1.Function, opt DeploymentOptions) corev1.PodTemplat
 	}
 	spec := corev1.PodSpec{
 		Containers:                    []corev1.Container{functionContainer(fn, opt)},
-		AutomountServiceAccountToken:  ptr.To(false),
-		EnableServiceLinks:            ptr.To(false),
-		TerminationGracePeriodSeconds: ptr.To(int64(timeoutSeconds(fn)) + drainGraceSeconds),
+		AutomountServiceAccountToken:  new(false),
+		EnableServiceLinks:            new(false),
+		TerminationGracePeriodSeconds: new(int64(timeoutSeconds(fn)) + drainGraceSeconds),
 		SecurityContext: &corev1.PodSecurityContext{
-			RunAsNonRoot:   ptr.To(true),
+			RunAsNonRoot:   new(true),
 			RunAsUser:      ptr.To[int64](nobody),
 			RunAsGroup:     ptr.To[int64](nobody),
 			FSGroup:        ptr.To[int64](nobody),
 			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 		},
 		Volumes: []corev1.Volume{{Name: tmpVolume, VolumeSource: corev1.VolumeSource{
-			EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: ptr.To(resource.MustParse("1Gi"))},
+			EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: new(resource.MustParse("1Gi"))},
 		}}},
 	}
 	if opt.ImagePullSecret != "" {
@@ -201,8 +201,8 @@ func adminProbe(path string, periodSeconds, failureThreshold int32) *corev1.Prob
 
 func restricted() *corev1.SecurityContext {
 	return &corev1.SecurityContext{
-		AllowPrivilegeEscalation: ptr.To(false),
-		ReadOnlyRootFilesystem:   ptr.To(true),
+		AllowPrivilegeEscalation: new(false),
+		ReadOnlyRootFilesystem:   new(true),
 		Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
 	}
 }

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/naeel/sless/api/v1alpha1"
+)
+
+// crdRetry is the pause after which the gateway looks again for the Function API when the cluster does not serve it
+// yet.
+const crdRetry = 2 * time.Second
+
+// CachedResolver resolves from an informer's cache of all Functions. It implements Resolver.
+type CachedResolver struct {
+	cache         cache.Cache
+	clusterDomain string
+	onDelete      func(types.NamespacedName)
+	synced        atomic.Bool
+}
+
+// NewCachedResolver returns a resolver for the cluster of restConfig. clusterDomain completes the names of Services,
+// such as cluster.local; empty leaves that to the resolver's search list. onDelete is told of each Function that is
+// gone. mapper may be nil; then the cluster is asked. Nothing is resolved before Start has run.
+func NewCachedResolver(
+	restConfig *rest.Config, mapper meta.RESTMapper, clusterDomain string, onDelete func(types.NamespacedName),
+) (*CachedResolver, error) {
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		return nil, fmt.Errorf("adding the sless types to a scheme: %w", err)
+	}
+	noCopy := true // resolving reads only, and a copy per call is the most expensive part of it
+	functions, err := cache.New(restConfig, cache.Options{
+		Scheme:                      scheme,
+		Mapper:                      mapper,
+		ReaderFailOnMissingInformer: true,
+		ByObject: map[client.Object]cache.ByObject{
+			&v1alpha1.Function{}: {Transform: trimFunction, UnsafeDisableDeepCopy: &noCopy},
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("making the cache of Functions: %w", err)
+	}
+	return &CachedResolver{cache: functions, clusterDomain: clusterDomain, onDelete: onDelete}, nil
+}
+
+// Start fills the cache and keeps it current until ctx ends.
+func (r *CachedResolver) Start(ctx context.Context) error {
+	stopped := make(chan error, 1)
+	go func() { stopped <- r.cache.Start(ctx) }()
+
+	var informer cache.Informer
+	err := wait.PollUntilContextCancel(ctx, crdRetry, true, func(ctx context.Context) (done bool, err error) {
+		informer, err = r.cache.GetInformer(ctx, &v1alpha1.Function{}, cache.BlockUntilSynced(false))
+		if meta.IsNoMatchError(err) {
+			return false, nil // the gateway may be applied together with the API that it serves
+		}
+		return err == nil, err
+	})
+	if err == nil {
+		_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{DeleteFunc: r.deleted})
+	}
+	if err == nil {
+		r.synced.Store(r.cache.WaitForCacheSync(ctx))
+	}
+	if err != nil && ctx.Err() == nil {
+		return fmt.Errorf("watching Functions: %w", err)
+	}
+	return <-stopped
+}
+
+// Ready reports whether all Functions are known.
+func (r *CachedResolver) Ready() bool {
+	return r.synced.Load()
+}
+
+// Resolve returns the route of fn, or a *Refusal.
+func (r *CachedResolver) Resolve(ctx context.Context, fn types.NamespacedName) (Route, error) {
+	var function v1alpha1.Function
+	if err := r.cache.Get(ctx, fn, &function); err != nil {
+		if apierrors.IsNotFound(err) {
+			return Route{}, functionNotFound(fn)
+		}
+		return Route{}, fmt.Errorf("reading function %s from the cache: %w", fn, err)
+	}
+	route, refusal := routeFor(&function, r.clusterDomain)
+	if refusal != nil {
+		return Route{}, refusal
+	}
+	return route, nil
+}
+
+func (r *CachedResolver) deleted(obj any) {
+	if gone, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
+		obj = gone.Obj
+	}
+	if fn, ok := obj.(*v1alpha1.Function); ok && r.onDelete != nil {
+		r.onDelete(client.ObjectKeyFromObject(fn))
+	}
+}
+
+// trimFunction drops what routing does not need before a Function enters the cache, above all the source: thousands of
+// functions then take a few megabytes. Code that needs more of a Function must not read it from this cache.
+func trimFunction(obj any) (any, error) {
+	fn, ok := obj.(*v1alpha1.Function)
+	if !ok {
+		return obj, nil // a tombstone of the informer
+	}
+	fn.ManagedFields = nil
+	fn.Annotations = nil // kubectl keeps the whole source in one of them
+	fn.Spec = v1alpha1.FunctionSpec{TimeoutSeconds: fn.Spec.TimeoutSeconds}
+	fn.Status = v1alpha1.FunctionStatus{
+		Conditions:         fn.Status.Conditions,
+		ObservedGeneration: fn.Status.ObservedGeneration,
+		Phase:              fn.Status.Phase,
+	}
+	return fn, nil
+}

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package gateway
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/naeel/sless/api/v1alpha1"
+	"github.com/naeel/sless/internal/naming"
+)
+
+// buildRetryAfter is what callers of a function that is on its way are told to wait.
+const buildRetryAfter = 5 * time.Second
+
+// Route says where the calls of a function go.
+type Route struct {
+	// Function is the function that is called.
+	Function types.NamespacedName
+	// Host is the upstream's host:port. It speaks HTTP/1.1 without TLS.
+	Host string
+	// Timeout is what the function grants one call.
+	Timeout time.Duration
+}
+
+// routeFor decides whether calls of fn are answered, and where. clusterDomain is appended to the Service's name when it
+// is not empty. It decides on the phase Disabled and on the condition Available, never on Ready: a function whose newer
+// version failed is not Ready and still answers.
+func routeFor(fn *v1alpha1.Function, clusterDomain string) (Route, *Refusal) {
+	key := types.NamespacedName{Namespace: fn.Namespace, Name: fn.Name}
+	if !fn.DeletionTimestamp.IsZero() {
+		return Route{}, notFound(fmt.Sprintf("function %s is being deleted", key))
+	}
+	if fn.Status.Phase == v1alpha1.PhaseDisabled {
+		return Route{}, &Refusal{
+			Status: http.StatusServiceUnavailable, Reason: v1alpha1.ReasonDisabled,
+			Message: explain(fmt.Sprintf("function %s is disabled", key), readyOf(fn).Message),
+		}
+	}
+	if !meta.IsStatusConditionTrue(fn.Status.Conditions, v1alpha1.ConditionAvailable) {
+		return Route{}, notAvailable(key, fn)
+	}
+	return Route{Function: key, Host: upstreamHost(key, clusterDomain), Timeout: timeoutOf(fn)}, nil
+}
+
+func notAvailable(key types.NamespacedName, fn *v1alpha1.Function) *Refusal {
+	ready := readyOf(fn)
+	refusal := &Refusal{
+		Status: http.StatusServiceUnavailable, Reason: ready.Reason,
+		Message: explain(fmt.Sprintf("function %s is not available", key), ready.Message),
+	}
+	if underWay(fn) {
+		refusal.RetryAfter = buildRetryAfter
+	}
+	return refusal
+}
+
+// readyOf returns the condition that explains why a function is not available. It is never nil.
+func readyOf(fn *v1alpha1.Function) *metav1.Condition {
+	ready := meta.FindStatusCondition(fn.Status.Conditions, v1alpha1.ConditionReady)
+	if ready == nil {
+		return &metav1.Condition{Reason: v1alpha1.ReasonPending, Message: "it has not been looked at yet"}
+	}
+	if ready.Status != metav1.ConditionTrue {
+		return ready
+	}
+	// The two conditions disagree. Available is the one that was decided on, so it gives the reason.
+	if available := meta.FindStatusCondition(fn.Status.Conditions, v1alpha1.ConditionAvailable); available != nil {
+		return available
+	}
+	return &metav1.Condition{Reason: v1alpha1.ReasonPending, Message: "no version of it is running yet"}
+}
+
+// underWay reports whether waiting may help, because the function is being built or rolled out.
+func underWay(fn *v1alpha1.Function) bool {
+	if meta.IsStatusConditionTrue(fn.Status.Conditions, v1alpha1.ConditionStalled) {
+		return false
+	}
+	switch fn.Status.Phase {
+	case "", v1alpha1.PhasePending, v1alpha1.PhaseBuilding:
+		return true
+	default:
+		return meta.IsStatusConditionTrue(fn.Status.Conditions, v1alpha1.ConditionReconciling)
+	}
+}
+
+func upstreamHost(key types.NamespacedName, clusterDomain string) string {
+	host := key.Name + "." + naming.DeployNamespace(key.Namespace) + ".svc"
+	if clusterDomain != "" {
+		// The last dot makes the name absolute, so that it costs one look-up and not one per search domain.
+		host += "." + clusterDomain + "."
+	}
+	return net.JoinHostPort(host, strconv.Itoa(naming.FunctionPort))
+}
+
+func timeoutOf(fn *v1alpha1.Function) time.Duration {
+	seconds := fn.Spec.TimeoutSeconds
+	if seconds <= 0 {
+		seconds = v1alpha1.DefaultTimeoutSeconds
+	}
+	return time.Duration(seconds) * time.Second
+}
+
+func explain(what, why string) string {
+	if why == "" {
+		return what
+	}
+	return what + ": " + why
+}
