@@ -40,7 +40,7 @@ func TestRequestID(t *testing.T) {
 			}
 		})
 	}
-	if requestID(nil) == requestID(nil) {
+	if first, second := requestID(nil), requestID(nil); first == second {
 		t.Error("two calls got the same id")
 	}
 }

@@ -6,13 +6,12 @@ import (
 	"context"
 	"fmt"
 	"sync/atomic"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -20,10 +19,6 @@ import (
 
 	"github.com/naeel/sless/api/v1alpha1"
 )
-
-// crdRetry is the pause after which the gateway looks again for the Function API when the cluster does not serve it
-// yet.
-const crdRetry = 2 * time.Second
 
 // CachedResolver resolves from an informer's cache of all Functions. It implements Resolver.
 type CachedResolver struct {
@@ -34,15 +29,19 @@ type CachedResolver struct {
 }
 
 // NewCachedResolver returns a resolver for the cluster of restConfig. clusterDomain completes the names of Services,
-// such as cluster.local; empty leaves that to the resolver's search list. onDelete is told of each Function that is
-// gone. mapper may be nil; then the cluster is asked. Nothing is resolved before Start has run.
+// such as cluster.local; empty leaves that to the resolver's search list. onDelete, which may be nil, is told of each
+// Function that is gone. Nothing is resolved before Start has run.
 func NewCachedResolver(
-	restConfig *rest.Config, mapper meta.RESTMapper, clusterDomain string, onDelete func(types.NamespacedName),
+	restConfig *rest.Config, clusterDomain string, onDelete func(types.NamespacedName),
 ) (*CachedResolver, error) {
 	scheme := runtime.NewScheme()
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
 		return nil, fmt.Errorf("adding the sless types to a scheme: %w", err)
 	}
+	// The one mapping that is needed is known. Asking the cluster would fail when the gateway starts before the CRDs are
+	// there or while the API server is away; the informer keeps trying.
+	mapper := meta.NewDefaultRESTMapper([]schema.GroupVersion{v1alpha1.GroupVersion})
+	mapper.Add(v1alpha1.GroupVersion.WithKind("Function"), meta.RESTScopeNamespace)
 	noCopy := true // resolving reads only, and a copy per call is the most expensive part of it
 	functions, err := cache.New(restConfig, cache.Options{
 		Scheme:                      scheme,
@@ -60,27 +59,18 @@ func NewCachedResolver(
 
 // Start fills the cache and keeps it current until ctx ends.
 func (r *CachedResolver) Start(ctx context.Context) error {
-	stopped := make(chan error, 1)
-	go func() { stopped <- r.cache.Start(ctx) }()
-
-	var informer cache.Informer
-	err := wait.PollUntilContextCancel(ctx, crdRetry, true, func(ctx context.Context) (done bool, err error) {
-		informer, err = r.cache.GetInformer(ctx, &v1alpha1.Function{}, cache.BlockUntilSynced(false))
-		if meta.IsNoMatchError(err) {
-			return false, nil // the gateway may be applied together with the API that it serves
-		}
-		return err == nil, err
-	})
-	if err == nil {
-		_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{DeleteFunc: r.deleted})
-	}
-	if err == nil {
-		r.synced.Store(r.cache.WaitForCacheSync(ctx))
-	}
-	if err != nil && ctx.Err() == nil {
+	informer, err := r.cache.GetInformer(ctx, &v1alpha1.Function{}, cache.BlockUntilSynced(false))
+	if err != nil {
 		return fmt.Errorf("watching Functions: %w", err)
 	}
-	return <-stopped
+	if _, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{DeleteFunc: r.deleted}); err != nil {
+		return fmt.Errorf("watching Functions: %w", err)
+	}
+	go func() { r.synced.Store(r.cache.WaitForCacheSync(ctx)) }()
+	if err := r.cache.Start(ctx); err != nil {
+		return fmt.Errorf("watching Functions: %w", err)
+	}
+	return nil
 }
 
 // Ready reports whether all Functions are known.

@@ -10,14 +10,13 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
@@ -87,12 +86,10 @@ func stored(version string, conditions ...metav1.Condition) *v1alpha1.Function {
 	return fn
 }
 
-func startResolver(t *testing.T, api *functionAPI, onDelete func(types.NamespacedName)) *CachedResolver {
+func startResolver(t *testing.T, api http.Handler, onDelete func(types.NamespacedName)) *CachedResolver {
 	t.Helper()
 	server := httptest.NewServer(api)
-	mapper := meta.NewDefaultRESTMapper([]schema.GroupVersion{v1alpha1.GroupVersion})
-	mapper.Add(v1alpha1.GroupVersion.WithKind("Function"), meta.RESTScopeNamespace)
-	resolver, err := NewCachedResolver(&rest.Config{Host: server.URL}, mapper, "", onDelete)
+	resolver, err := NewCachedResolver(&rest.Config{Host: server.URL}, "", onDelete)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,8 +126,8 @@ func TestCachedResolver(t *testing.T) {
 	close(api.gate)
 	eventually(t, "the resolver is ready", resolver.Ready)
 	route, err := resolver.Resolve(t.Context(), hello)
-	if want := (Route{Function: hello, Host: "hello.sless-fn-demo.svc:8080", Timeout: 7e9}); err != nil || route != want {
-		t.Errorf("got %+v, %v, want %+v", route, err, want)
+	if err != nil || route != helloRoute {
+		t.Errorf("got %+v, %v, want %+v", route, err, helloRoute)
 	}
 	if _, err := resolver.Resolve(t.Context(), types.NamespacedName{Namespace: "x", Name: "hello"}); statusOf(err) != 404 {
 		t.Errorf("a function of another namespace: %v", err)
@@ -171,6 +168,34 @@ func checkTrimmed(t *testing.T, resolver *CachedResolver) {
 	if diff := cmp.Diff(v1alpha1.FunctionSpec{TimeoutSeconds: 7}, fn.Spec); diff != "" {
 		t.Errorf("spec (-want +got):\n%s", diff)
 	}
+}
+
+// TestFunctionAPIComesLater has a cluster that does not serve Functions when the gateway starts.
+func TestFunctionAPIComesLater(t *testing.T) {
+	t.Parallel()
+	functions := &functionAPI{
+		list: v1alpha1.FunctionList{TypeMeta: metav1.TypeMeta{
+			Kind: "FunctionList", APIVersion: v1alpha1.GroupVersion.String(),
+		}},
+		listed: make(chan struct{}), gate: make(chan struct{}),
+	}
+	close(functions.gate)
+	asked := make(chan struct{}, 100)
+	var served atomic.Bool
+	resolver := startResolver(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if served.Load() {
+			functions.ServeHTTP(w, r)
+			return
+		}
+		http.NotFound(w, r)
+		asked <- struct{}{}
+	}), nil)
+	receive(t, asked)
+	if resolver.Ready() {
+		t.Error("the resolver is ready without Functions")
+	}
+	served.Store(true)
+	eventually(t, "the resolver is ready", resolver.Ready)
 }
 
 // brokenResolver fails for a reason that is not the function's.

@@ -37,11 +37,18 @@ var (
 	reconciling = condition(v1alpha1.ConditionReconciling, metav1.ConditionTrue, v1alpha1.ReasonProgressing, "")
 )
 
+// helloRoute is where the calls of function go.
+var helloRoute = Route{Function: hello, Host: "hello.sless-fn-demo.svc:8080", Timeout: 7 * time.Second}
+
 func unavailableBecause(reason, message string, retryAfter time.Duration) *Refusal {
 	return &Refusal{
 		Status: http.StatusServiceUnavailable, Reason: reason, RetryAfter: retryAfter,
 		Message: "function demo/hello is not available: " + message,
 	}
+}
+
+func disabledBecause(message string) *Refusal {
+	return &Refusal{Status: 503, Reason: "Disabled", Message: "function demo/hello is disabled: " + message}
 }
 
 func deleting(fn *v1alpha1.Function) *v1alpha1.Function {
@@ -51,7 +58,6 @@ func deleting(fn *v1alpha1.Function) *v1alpha1.Function {
 
 func TestRouteFor(t *testing.T) {
 	t.Parallel()
-	route := Route{Function: hello, Host: "hello.sless-fn-demo.svc:8080", Timeout: 7 * time.Second}
 	tests := map[string]struct {
 		fn   *v1alpha1.Function
 		want *Refusal // nil means that the call is passed on
@@ -90,13 +96,11 @@ func TestRouteFor(t *testing.T) {
 		"disabled": {
 			fn: function(v1alpha1.PhaseDisabled, available,
 				condition(v1alpha1.ConditionReady, metav1.ConditionFalse, "Disabled", "no trigger is enabled")),
-			want: &Refusal{
-				Status: 503, Reason: "Disabled", Message: "function demo/hello is disabled: no trigger is enabled",
-			},
+			want: disabledBecause("no trigger is enabled"),
 		},
 		"being deleted": {
 			fn:   deleting(function(v1alpha1.PhaseReady, available, ready)),
-			want: &Refusal{Status: http.StatusNotFound, Reason: "NotFound", Message: "function demo/hello is being deleted"},
+			want: notFound("function demo/hello is being deleted"),
 		},
 	}
 	for name, tc := range tests {
@@ -106,8 +110,8 @@ func TestRouteFor(t *testing.T) {
 			if diff := cmp.Diff(tc.want, refusal); diff != "" {
 				t.Errorf("refusal (-want +got):\n%s", diff)
 			}
-			if tc.want == nil && got != route {
-				t.Errorf("route = %+v, want %+v", got, route)
+			if tc.want == nil && got != helloRoute {
+				t.Errorf("route = %+v, want %+v", got, helloRoute)
 			}
 		})
 	}
