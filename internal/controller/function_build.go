@@ -19,10 +19,8 @@ import (
 	"github.com/naeel/sless/internal/controller/resources"
 	"github.com/naeel/sless/internal/naming"
 	"github.com/naeel/sless/internal/objectstore"
+	"github.com/naeel/sless/runtimes"
 )
-
-// templateVersion is part of every build key. Raise it when the way dependency images are built changes.
-const templateVersion = "1"
 
 // ensureDependencies finds the image that the code is laid over: the runtime's, or one with the dependencies installed,
 // which is built when it does not exist.
@@ -79,7 +77,7 @@ func (r *FunctionReconciler) planBuild(s *functionScope, base string) (dependenc
 	if err != nil {
 		return dependencyBuild{}, sourceFault(err)
 	}
-	key := naming.Key(templateVersion, s.fn.Namespace, packed.Digest)
+	key := naming.Key(runtimes.DockerfileVersion, s.fn.Namespace, packed.Digest)
 	return dependencyBuild{key: key, base: base, context: packed}, nil
 }
 

@@ -54,6 +54,7 @@ var _ reconcile.Reconciler = (*FunctionReconciler)(nil)
 // +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups="",resources=services;namespaces,verbs=get;list;watch;create;patch
 // +kubebuilder:rbac:groups="",resources=services,verbs=delete
+// +kubebuilder:rbac:groups="",resources=secrets;configmaps,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch
 // +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=networking.k8s.io,resources=networkpolicies,verbs=get;list;watch;create;patch
@@ -78,7 +79,9 @@ func (r *FunctionReconciler) Reconcile(ctx context.Context, req ctrl.Request) (c
 		r.ensureDependencies,
 		r.ensureImage,
 		r.ensureDeployNamespace,
+		r.ensureMirrors,
 		r.ensureWorkload,
+		r.removeOldMirrors,
 	)
 	return r.finish(ctx, s, err)
 }

@@ -420,3 +420,50 @@ var _ = Describe("A Function with dependencies", Serial, func() {
 		}).Should(BeTrue())
 	})
 })
+
+var _ = Describe("A Function that refers to a Secret", func() {
+	It("waits for it, runs with a copy of the needed key alone, and rolls once when it changes", func(ctx SpecContext) {
+		namespace := newNamespace(ctx)
+		fn := testutil.MakeFunction("secretive", namespace).File("handler.py", pythonHandler).Obj()
+		fn.Spec.Env = []corev1.EnvVar{{Name: "PASSWORD", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{
+			LocalObjectReference: corev1.LocalObjectReference{Name: "db"}, Key: "password",
+		}}}}
+		Expect(k8sClient.Create(ctx, fn)).To(Succeed())
+		readyIs(ctx, fn, "False/ConfigMissing")
+
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "db", Namespace: namespace},
+			Data: map[string][]byte{"password": []byte("one"), "other": []byte("not needed")}}
+		Expect(k8sClient.Create(ctx, secret)).To(Succeed())
+		rollOut(ctx, fn)
+		readyIs(ctx, fn, "True/Ready")
+		copies := func() []corev1.Secret {
+			list := &corev1.SecretList{}
+			Expect(k8sClient.List(ctx, list, client.InNamespace(naming.DeployNamespace(namespace)))).To(Succeed())
+			return list.Items
+		}
+		Expect(copies()).To(HaveLen(1))
+		first := copies()[0]
+		Expect(first.Data).To(Equal(map[string][]byte{"password": []byte("one")}))
+		generation := deploymentOf(ctx, fn).Generation
+
+		By("changing a key that is not needed")
+		secret.Data["other"] = []byte("changed")
+		Expect(k8sClient.Update(ctx, secret)).To(Succeed())
+		Consistently(func() int64 { return deploymentOf(ctx, fn).Generation }, "1s").Should(Equal(generation))
+
+		By("changing the needed one")
+		secret.Data["password"] = []byte("two")
+		Expect(k8sClient.Update(ctx, secret)).To(Succeed())
+		Eventually(func() int64 { return deploymentOf(ctx, fn).Generation }).Should(Equal(generation + 1))
+		Expect(copies()).To(HaveLen(2), "the old version keeps its copy while it runs")
+		rollOut(ctx, fn)
+		readyIs(ctx, fn, "True/Ready")
+		Eventually(copies).Should(HaveLen(1))
+		Expect(copies()[0].Data).To(Equal(map[string][]byte{"password": []byte("two")}))
+		Expect(deploymentOf(ctx, fn).Generation).To(Equal(generation + 1))
+
+		By("deleting the Function")
+		Expect(k8sClient.Delete(ctx, fn)).To(Succeed())
+		Eventually(copies).Should(BeEmpty())
+	})
+})

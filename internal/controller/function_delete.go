@@ -40,6 +40,8 @@ func (r *FunctionReconciler) delete(ctx context.Context, fn *v1alpha1.Function) 
 	}{
 		{&appsv1.DeploymentList{}, deployNamespace},
 		{&corev1.ServiceList{}, deployNamespace},
+		{&corev1.SecretList{}, deployNamespace},
+		{&corev1.ConfigMapList{}, deployNamespace},
 		{&batchv1.JobList{}, builds},
 	} {
 		if err := r.deleteOwned(ctx, fn, set.list, set.namespace); err != nil {

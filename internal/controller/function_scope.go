@@ -10,6 +10,7 @@ import (
 
 	"github.com/naeel/sless/api/v1alpha1"
 	"github.com/naeel/sless/internal/archive"
+	"github.com/naeel/sless/internal/controller/resources"
 	"github.com/naeel/sless/internal/naming"
 	"github.com/naeel/sless/runtimes"
 )
@@ -30,6 +31,8 @@ type functionScope struct {
 	code       *codeArchive
 	buildBase  string
 	image      string
+	// mirrors maps what the Function refers to, to the names of the copies.
+	mirrors map[resources.Source]string
 	// revision is the revision of the wanted pods, empty until the phases came that far.
 	revision string
 	// done lists the conditions that a phase found True in this pass, with reason and message.

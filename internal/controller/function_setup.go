@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/naeel/sless/api/v1alpha1"
+	"github.com/naeel/sless/internal/controller/resources"
 )
 
 // functionWorkers is the number of Functions that are worked on at once. Most of a pass is waiting for other servers.
@@ -31,6 +32,8 @@ func (r *FunctionReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&appsv1.Deployment{}, toFunction).
 		Watches(&corev1.Service{}, toFunction).
 		Watches(&corev1.Pod{}, toFunction).
+		WatchesMetadata(&corev1.Secret{}, r.functionsReferringTo(resources.SourceSecret)).
+		WatchesMetadata(&corev1.ConfigMap{}, r.functionsReferringTo(resources.SourceConfigMap)).
 		Watches(&batchv1.Job{}, handler.EnqueueRequestsFromMapFunc(functionsForBuild(mgr.GetClient()))).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: functionWorkers,

@@ -63,13 +63,15 @@ func (r *FunctionReconciler) ensureWorkload(ctx context.Context, s *functionScop
 		return err
 	}
 	deployment := resources.Deployment(s.fn, resources.DeploymentOptions{
-		Image:            s.image,
-		SourceDigest:     s.code.Digest,
-		Entrypoint:       s.entrypoint,
-		Replicas:         wantedReplicas(s.fn),
-		DefaultResources: r.Config.Functions.Resources,
-		MaxBodyBytes:     r.Config.Functions.MaxBodyBytes,
-		ImagePullSecret:  r.Config.Functions.ImagePullSecretName,
+		Image:              s.image,
+		SourceDigest:       s.code.Digest,
+		Entrypoint:         s.entrypoint,
+		Replicas:           wantedReplicas(s.fn),
+		DefaultResources:   r.Config.Functions.Resources,
+		DefaultConcurrency: s.runtime.DefaultConcurrency,
+		MaxBodyBytes:       r.Config.Functions.MaxBodyBytes,
+		Mirrors:            s.mirrors,
+		ImagePullSecret:    r.Config.Functions.ImagePullSecretName,
 	})
 	s.revision = deployment.Labels[v1alpha1.LabelRevision]
 	return r.applyOwned(ctx, s, deployment, &appsv1.Deployment{})

@@ -50,7 +50,7 @@ func changeTables(block, title string) (summary, calls *table) {
 	return &table{block: block, title: title, columns: sampleColumns("from apply to")},
 		&table{
 			block: block + "-calls", title: "The calls meanwhile, one every 20 ms",
-			columns: []string{"runtime", "calls", "failed or wrong", "an old answer after a new one", "a probe that came too early"},
+			columns: []string{"runtime", "calls", "failed or wrong", "old answer after a new one", "probe failed first"},
 		}
 }
 
@@ -161,7 +161,7 @@ func (b *bench) changeOnce(
 	if err != nil {
 		return err
 	}
-	s.reached[stored], s.reached[answered] = accepted, answers.firstNew
+	s.reached[sent], s.reached[answered] = accepted, answers.firstNew
 	c.add(began, answers.polled, s)
 	if b.opts.verbose {
 		b.sayStages(began, s.reached)

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -20,7 +21,7 @@ import (
 type milestone string
 
 const (
-	stored     milestone = "API server: change stored"
+	sent       milestone = "API server: change stored"
 	queued     milestone = "controller: build Job made"
 	buildPod   milestone = "Job controller: build pod made"
 	fetched    milestone = "build: context fetched"
@@ -44,7 +45,7 @@ const (
 // order is how milestones follow each other.
 func order() []milestone {
 	return []milestone{
-		stored, queued, buildPod, fetched, installed, pushed, built, rolled, podMade, scheduled, pulling, pulled, started,
+		sent, queued, buildPod, fetched, installed, pushed, built, rolled, podMade, scheduled, pulling, pulled, started,
 		loaded, podReady, endpoint, oldStops, answered,
 	}
 }
@@ -202,18 +203,35 @@ func newStages() *stages {
 }
 
 func (s *stages) add(began time.Time, t timeline) {
+	t = inOrder(t)
 	before := began
 	for _, m := range order() {
 		at, ok := t[m]
 		if !ok {
 			continue
 		}
-		// Watches of different kinds may tell of two changes in the wrong order, if they are close.
-		step := max(0, at.Sub(before))
-		s.steps[m] = append(s.steps[m], step)
+		s.steps[m] = append(s.steps[m], at.Sub(before))
 		s.totals[m] = append(s.totals[m], at.Sub(began))
-		before = before.Add(step)
+		before = at
 	}
+}
+
+// inOrder returns a timeline in which no milestone lies after a later one. Watches of different kinds may tell of two
+// changes in the wrong order, and the status of a pod comes some time after the fact: what followed proves the fact.
+func inOrder(t timeline) timeline {
+	ordered := timeline{}
+	var next time.Time
+	for _, m := range slices.Backward(order()) {
+		at, ok := t[m]
+		if !ok {
+			continue
+		}
+		if !next.IsZero() && at.After(next) {
+			at = next
+		}
+		ordered[m], next = at, at
+	}
+	return ordered
 }
 
 func (s *stages) table(block, title string) *table {

@@ -112,6 +112,35 @@ var _ = Describe("A user", func() {
 		Expect(sets()).To(Equal(3))
 	})
 
+	It("keeps a password in a Secret and settings in a ConfigMap; a change of either rolls once", func(ctx SpecContext) {
+		namespace := newNamespace(ctx)
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "db", Namespace: namespace},
+			StringData: map[string]string{"password": "s3cret", "unused": "x"}}
+		settings := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "settings", Namespace: namespace},
+			Data: map[string]string{"mode": "fast"}}
+		Expect(k8s.Create(ctx, secret)).To(Succeed())
+		Expect(k8s.Create(ctx, settings)).To(Succeed())
+		fn := python(namespace, "configured", strings.Join([]string{
+			"import os",
+			"def handle(event, context):",
+			"    return os.environ['PASSWORD'] + ' ' + open('/settings/mode').read() + ' ' + str('unused' in os.environ)",
+		}, "\n"))
+		fn.Spec.Env = []corev1.EnvVar{{Name: "PASSWORD", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{
+			LocalObjectReference: corev1.LocalObjectReference{Name: "db"}, Key: "password",
+		}}}}
+		fn.Spec.Volumes = []v1alpha1.FunctionVolume{{
+			Name: "settings", MountPath: "/settings", ConfigMap: &v1alpha1.ConfigMapReference{Name: "settings"},
+		}}
+		create(ctx, fn)
+		answers(ctx, fn, "s3cret fast False")
+		base := settings.DeepCopy()
+		settings.Data["mode"] = "slow"
+		Expect(k8s.Patch(ctx, settings, client.MergeFrom(base))).To(Succeed())
+		answers(ctx, fn, "s3cret slow False")
+		waitReady(ctx, fn)
+		Expect(replicaSetsOf(ctx, fn)).To(HaveLen(2))
+	})
+
 	It("deletes a function: nothing is left but the namespaces", func(ctx SpecContext) {
 		fn := python(newNamespace(ctx), "leaving", v1)
 		create(ctx, fn)
@@ -120,6 +149,7 @@ var _ = Describe("A user", func() {
 		Eventually(gone(ctx, fn)).Should(BeTrue())
 		for _, list := range []client.ObjectList{
 			&appsv1.DeploymentList{}, &appsv1.ReplicaSetList{}, &corev1.PodList{}, &corev1.ServiceList{}, &batchv1.JobList{},
+			&corev1.SecretList{},
 		} {
 			Eventually(func() int {
 				Expect(k8s.List(ctx, list, client.InNamespace(deploy))).To(Succeed())

@@ -179,6 +179,9 @@ func kanikoArgs(opt BuildOptions) []string {
 		"--tar-path=" + imageTar,
 		"--snapshot-mode=" + constants.SnapshotModeRedo,
 		"--compressed-caching=false",
+		// Files with credentials for package indexes are removed in the step that uses them, and one snapshot keeps them
+		// out of every layer.
+		"--single-snapshot",
 		"--skip-unused-stages",
 		"--log-format=text",
 		"--log-timestamp=false",

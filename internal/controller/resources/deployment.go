@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -45,8 +44,12 @@ type DeploymentOptions struct {
 	Replicas *int32
 	// DefaultResources apply as far as the Function sets none.
 	DefaultResources corev1.ResourceRequirements
+	// DefaultConcurrency is the runtime's number of calls in flight per replica. 0 leaves it to the watchdog.
+	DefaultConcurrency int32
 	// MaxBodyBytes is the largest request body.
 	MaxBodyBytes int64
+	// Mirrors maps what the Function refers to, to the names of the copies in the deploy namespace.
+	Mirrors map[Source]string
 	// ImagePullSecret names a Secret in the deploy namespace, or is empty.
 	ImagePullSecret string
 }
@@ -98,8 +101,9 @@ func podTemplate(fn *v1alpha1.Function, opt DeploymentOptions) corev1.PodTemplat
 	if at := fn.Annotations[v1alpha1.AnnotationRestartedAt]; at != "" {
 		annotations[v1alpha1.AnnotationRestartedAt] = at
 	}
+	volumes, mounts := userVolumes(fn, opt)
 	spec := corev1.PodSpec{
-		Containers:                    []corev1.Container{functionContainer(fn, opt)},
+		Containers:                    []corev1.Container{functionContainer(fn, opt, mounts)},
 		AutomountServiceAccountToken:  new(false),
 		EnableServiceLinks:            new(false),
 		TerminationGracePeriodSeconds: new(int64(timeoutSeconds(fn)) + drainGraceSeconds),
@@ -114,18 +118,20 @@ func podTemplate(fn *v1alpha1.Function, opt DeploymentOptions) corev1.PodTemplat
 			EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: new(resource.MustParse("1Gi"))},
 		}}},
 	}
+	spec.Volumes = append(spec.Volumes, volumes...)
 	if opt.ImagePullSecret != "" {
 		spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: opt.ImagePullSecret}}
 	}
 	return corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: annotations}, Spec: spec}
 }
 
-func functionContainer(fn *v1alpha1.Function, opt DeploymentOptions) corev1.Container {
+func functionContainer(fn *v1alpha1.Function, opt DeploymentOptions, mounts []corev1.VolumeMount) corev1.Container {
 	return corev1.Container{
-		Name:  ContainerName,
-		Image: opt.Image,
-		Args:  serveArgs(fn, opt),
-		Env:   containerEnv(fn, opt),
+		Name:    ContainerName,
+		Image:   opt.Image,
+		Args:    serveArgs(fn, opt),
+		Env:     containerEnv(fn, opt),
+		EnvFrom: containerEnvFrom(fn, opt),
 		Ports: []corev1.ContainerPort{
 			{Name: portName, ContainerPort: naming.FunctionPort, Protocol: corev1.ProtocolTCP},
 			{Name: adminPortName, ContainerPort: naming.AdminPort, Protocol: corev1.ProtocolTCP},
@@ -135,7 +141,7 @@ func functionContainer(fn *v1alpha1.Function, opt DeploymentOptions) corev1.Cont
 		ReadinessProbe:           adminProbe("/readyz", 1, 3),
 		LivenessProbe:            adminProbe("/healthz", 10, 6),
 		SecurityContext:          restricted(),
-		VolumeMounts:             []corev1.VolumeMount{{Name: tmpVolume, MountPath: "/tmp"}},
+		VolumeMounts:             append([]corev1.VolumeMount{{Name: tmpVolume, MountPath: "/tmp"}}, mounts...),
 	}
 }
 
@@ -149,17 +155,14 @@ func serveArgs(fn *v1alpha1.Function, opt DeploymentOptions) []string {
 		"--drain-timeout=" + timeout,
 		"--max-body-bytes=" + strconv.FormatInt(opt.MaxBodyBytes, 10),
 	}
+	concurrency := opt.DefaultConcurrency
 	if fn.Spec.Concurrency > 0 {
-		args = append(args, "--concurrency="+strconv.Itoa(int(fn.Spec.Concurrency)))
+		concurrency = fn.Spec.Concurrency
+	}
+	if concurrency > 0 {
+		args = append(args, "--concurrency="+strconv.Itoa(int(concurrency)))
 	}
 	return args
-}
-
-// containerEnv sorts the user's variables, so that their order in the spec never causes a rollout.
-func containerEnv(fn *v1alpha1.Function, opt DeploymentOptions) []corev1.EnvVar {
-	user := slices.Clone(fn.Spec.Env)
-	slices.SortFunc(user, func(a, b corev1.EnvVar) int { return strings.Compare(a.Name, b.Name) })
-	return append([]corev1.EnvVar{{Name: entrypointEnv, Value: opt.Entrypoint}}, user...)
 }
 
 func timeoutSeconds(fn *v1alpha1.Function) int32 {
