@@ -59,6 +59,7 @@ const (
 	ReasonRuntimeUnknown     = "RuntimeUnknown"
 	ReasonEntrypointNotFound = "EntrypointNotFound"
 	ReasonSourceInvalid      = "SourceInvalid"
+	ReasonSourceNotFound     = "SourceNotFound"
 	ReasonSourceTooLarge     = "SourceTooLarge"
 	ReasonSourceUnsupported  = "SourceUnsupported"
 	ReasonManifestInvalid    = "DependencyManifestInvalid"

@@ -190,6 +190,72 @@ var _ = Describe("A Function with inline source", func() {
 	})
 })
 
+var _ = Describe("A Function from a ConfigMap", func() {
+	It("waits for it, and is built again whenever it changes", func(ctx SpecContext) {
+		namespace := newNamespace(ctx)
+		fn := testutil.MakeFunction("mapped", namespace).Obj()
+		fn.Spec.Source.ConfigMap = &v1alpha1.ConfigMapReference{Name: "code"}
+		Expect(k8sClient.Create(ctx, fn)).To(Succeed())
+		readyIs(ctx, fn, "False/SourceNotFound")
+		code := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "code", Namespace: namespace},
+			Data: map[string]string{"other.py": pythonHandler}}
+		Expect(k8sClient.Create(ctx, code)).To(Succeed())
+		readyIs(ctx, fn, "False/EntrypointNotFound")
+		code.Data = map[string]string{"handler.py": pythonHandler}
+		Expect(k8sClient.Update(ctx, code)).To(Succeed())
+		rollOut(ctx, fn)
+		readyIs(ctx, fn, "True/Ready")
+		digest := get(ctx, fn).Status.SourceDigest
+		code.Data["handler.py"] += "# changed"
+		Expect(k8sClient.Update(ctx, code)).To(Succeed())
+		Eventually(func() string { return get(ctx, fn).Status.SourceDigest }).ShouldNot(Equal(digest))
+	})
+})
+
+var _ = Describe("What sless made", func() {
+	It("comes back when somebody changes or deletes it", func(ctx SpecContext) {
+		fn := testutil.MakeFunction("drift", newNamespace(ctx)).File("handler.py", pythonHandler).Obj()
+		Expect(k8sClient.Create(ctx, fn)).To(Succeed())
+		d := rollOut(ctx, fn)
+		readyIs(ctx, fn, "True/Ready")
+		deploy := naming.DeployNamespace(fn.Namespace)
+
+		By("changing the Deployment")
+		Eventually(func() error {
+			d = deploymentOf(ctx, fn)
+			d.Spec.Template.Spec.Containers[0].Image = "evil:latest"
+			return k8sClient.Update(ctx, d)
+		}).Should(Succeed())
+		Eventually(func() string {
+			return deploymentOf(ctx, fn).Spec.Template.Spec.Containers[0].Image
+		}).Should(Equal(get(ctx, fn).Status.Image))
+
+		By("deleting the Deployment, the Service and the policy")
+		service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "drift", Namespace: deploy}}
+		policy := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Name: "sless-default", Namespace: deploy}}
+		for _, obj := range []client.Object{d, service, policy} {
+			Expect(k8sClient.Get(ctx, client.ObjectKeyFromObject(obj), obj)).To(Succeed())
+			uid := obj.GetUID()
+			Expect(k8sClient.Delete(ctx, obj)).To(Succeed())
+			Eventually(func() bool {
+				err := k8sClient.Get(ctx, client.ObjectKeyFromObject(obj), obj)
+				return err == nil && obj.GetUID() != uid
+			}).Should(BeTrue(), "%T", obj)
+		}
+
+		By("taking the security label off the namespace")
+		ns := &corev1.Namespace{}
+		Expect(k8sClient.Get(ctx, client.ObjectKey{Name: deploy}, ns)).To(Succeed())
+		base := ns.DeepCopy()
+		ns.Labels["pod-security.kubernetes.io/enforce"] = "privileged"
+		Expect(k8sClient.Patch(ctx, ns, client.MergeFrom(base))).To(Succeed())
+		Eventually(func() string {
+			Expect(k8sClient.Get(ctx, client.ObjectKey{Name: deploy}, ns)).To(Succeed())
+			return ns.Labels["pod-security.kubernetes.io/enforce"]
+		}).Should(Equal("restricted"))
+	})
+})
+
 var _ = Describe("A Function whose spec only the user can mend", func() {
 	DescribeTable("says so and waits", func(ctx SpecContext, fn *testutil.FunctionWrapper, want, message string) {
 		obj := fn.Obj()

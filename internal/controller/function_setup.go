@@ -8,6 +8,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -34,6 +35,8 @@ func (r *FunctionReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&corev1.Pod{}, toFunction).
 		WatchesMetadata(&corev1.Secret{}, r.functionsReferringTo(resources.SourceSecret)).
 		WatchesMetadata(&corev1.ConfigMap{}, r.functionsReferringTo(resources.SourceConfigMap)).
+		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.functionsOfDeployNamespace)).
+		Watches(&networkingv1.NetworkPolicy{}, handler.EnqueueRequestsFromMapFunc(r.functionsOfDeployNamespace)).
 		Watches(&batchv1.Job{}, handler.EnqueueRequestsFromMapFunc(functionsForBuild(mgr.GetClient()))).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: functionWorkers,

@@ -9,6 +9,7 @@ import (
 
 	"github.com/naeel/sless/api/v1alpha1"
 	"github.com/naeel/sless/internal/archive"
+	"github.com/naeel/sless/internal/controller/resources"
 	"github.com/naeel/sless/internal/objectstore"
 )
 
@@ -17,20 +18,15 @@ const codePrefix = "app/"
 
 // resolveSource reads the code, brings it into its canonical form and stores it.
 func (r *FunctionReconciler) resolveSource(ctx context.Context, s *functionScope) error {
-	source := s.fn.Spec.Source
-	switch {
-	case source.Inline != nil:
-		code, err := inlineCode(source.Inline.Files)
-		if err != nil {
-			return err
-		}
-		s.code = code
-	case source.Upload != nil && source.Upload.SHA256 == "":
-		return waiting(v1alpha1.ConditionSourceReady, v1alpha1.ReasonWaitingForUpload,
-			"upload a zip file to the gateway: POST /v1/namespaces/%s/functions/%s/upload", s.fn.Namespace, s.fn.Name)
-	default:
-		return stalled(v1alpha1.ConditionSourceReady, v1alpha1.ReasonSourceUnsupported,
-			"this version of sless builds from spec.source.inline only")
+	files, limits, err := r.sourceFiles(ctx, s)
+	if err != nil {
+		return err
+	}
+	if s.code, err = packCode(files, limits); err != nil {
+		return err
+	}
+	if err := checkEntrypoint(s); err != nil {
+		return err
 	}
 	if err := r.storeOnce(ctx, s.fn.Namespace, s.code.Archive); err != nil {
 		return err
@@ -39,13 +35,57 @@ func (r *FunctionReconciler) resolveSource(ctx context.Context, s *functionScope
 	return nil
 }
 
-func inlineCode(files map[string]string) (*codeArchive, error) {
-	packed, err := archive.FromFiles(files, archive.Options{Prefix: codePrefix, Limits: archive.DefaultInlineLimits})
+// sourceFiles returns the files of a source that is kept in the cluster.
+func (r *FunctionReconciler) sourceFiles(ctx context.Context, s *functionScope) (map[string]string, archive.Limits, error) {
+	source := s.fn.Spec.Source
+	switch {
+	case source.Inline != nil:
+		return source.Inline.Files, archive.DefaultInlineLimits, nil
+	case source.ConfigMap != nil:
+		files, err := r.configMapFiles(ctx, s.fn.Namespace, source.ConfigMap.Name)
+		return files, archive.DefaultLimits, err
+	case source.Upload != nil && source.Upload.SHA256 == "":
+		return nil, archive.Limits{}, waiting(v1alpha1.ConditionSourceReady, v1alpha1.ReasonWaitingForUpload,
+			"upload a zip file to the gateway: POST /v1/namespaces/%s/functions/%s/upload", s.fn.Namespace, s.fn.Name)
+	default:
+		return nil, archive.Limits{}, stalled(v1alpha1.ConditionSourceReady, v1alpha1.ReasonSourceUnsupported,
+			"this version of sless builds from spec.source.inline and spec.source.configMap only")
+	}
+}
+
+// configMapFiles returns the keys of a ConfigMap as files.
+func (r *FunctionReconciler) configMapFiles(ctx context.Context, namespace, name string) (map[string]string, error) {
+	data, err := r.readSource(ctx, namespace, resources.Source{Kind: resources.SourceConfigMap, Name: name})
+	if err != nil {
+		return nil, err
+	}
+	if data == nil {
+		return nil, stalled(v1alpha1.ConditionSourceReady, v1alpha1.ReasonSourceNotFound,
+			"ConfigMap %s does not exist in namespace %s", name, namespace)
+	}
+	files := make(map[string]string, len(data))
+	for key, value := range data {
+		files[key] = string(value)
+	}
+	return files, nil
+}
+
+func packCode(files map[string]string, limits archive.Limits) (*codeArchive, error) {
+	packed, err := archive.FromFiles(files, archive.Options{Prefix: codePrefix, Limits: limits})
 	if err != nil {
 		return nil, sourceFault(err)
 	}
 	file := func(name string) (string, bool) { text, ok := files[name]; return text, ok }
 	return &codeArchive{Archive: packed, file: file}, nil
+}
+
+// checkEntrypoint looks for the entrypoint's file once the code is known, whatever source it came from.
+func checkEntrypoint(s *functionScope) error {
+	has := func(name string) bool { _, ok := s.code.file(name); return ok }
+	if _, _, err := s.runtime.EntrypointFile(s.entrypoint, has); err != nil {
+		return stalled(v1alpha1.ConditionSourceReady, v1alpha1.ReasonEntrypointNotFound, "%s", err.Error())
+	}
+	return nil
 }
 
 func sourceFault(err error) error {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/naeel/sless/api/v1alpha1"
 	"github.com/naeel/sless/internal/controller/plan"
+	"github.com/naeel/sless/internal/controller/resources"
 )
 
 // functionForObject leads from an object that sless made to its Function.
@@ -46,6 +47,23 @@ func functionsForBuild(reader client.Reader) func(context.Context, client.Object
 		}
 		return requests
 	}
+}
+
+// functionsOfDeployNamespace leads from a deploy namespace, or from its policy, to the Functions that run in it.
+func (r *FunctionReconciler) functionsOfDeployNamespace(ctx context.Context, obj client.Object) []reconcile.Request {
+	userNamespace := obj.GetAnnotations()[resources.UserNamespaceAnnotation]
+	if userNamespace == "" {
+		return nil
+	}
+	functions := &v1alpha1.FunctionList{}
+	if err := r.List(ctx, functions, client.InNamespace(userNamespace)); err != nil {
+		return nil
+	}
+	requests := make([]reconcile.Request, 0, len(functions.Items))
+	for i := range functions.Items {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&functions.Items[i])})
+	}
+	return requests
 }
 
 // functionChanged lets through what a user changed: the spec, the annotations that ask for something, and deletion.

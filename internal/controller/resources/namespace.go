@@ -15,7 +15,7 @@ import (
 const (
 	podSecurityEnforce = "pod-security.kubernetes.io/enforce"
 	namespaceNameLabel = "kubernetes.io/metadata.name"
-	// UserNamespaceAnnotation of a deploy namespace names the user namespace that it serves.
+	// UserNamespaceAnnotation, on a deploy namespace and its policy, names the user namespace that they serve.
 	UserNamespaceAnnotation = "sless.io/user-namespace"
 )
 
@@ -42,9 +42,10 @@ func NetworkPolicy(userNamespace string, callers ...string) *networkingv1.Networ
 	return &networkingv1.NetworkPolicy{
 		TypeMeta: metav1.TypeMeta{APIVersion: "networking.k8s.io/v1", Kind: "NetworkPolicy"},
 		ObjectMeta: metav1.ObjectMeta{
-			Name:      "sless-default",
-			Namespace: naming.DeployNamespace(userNamespace),
-			Labels:    map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBySless},
+			Name:        "sless-default",
+			Namespace:   naming.DeployNamespace(userNamespace),
+			Labels:      map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBySless},
+			Annotations: map[string]string{UserNamespaceAnnotation: userNamespace},
 		},
 		Spec: networkingv1.NetworkPolicySpec{
 			PodSelector: metav1.LabelSelector{},
