@@ -37,7 +37,14 @@ func TestCatalogue(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"nodejs20", "python3.11"}, catalogue.Names()); diff != "" {
+	folders, err := filepath.Glob("*/runtime.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range folders {
+		folders[i] = filepath.Dir(folders[i])
+	}
+	if diff := cmp.Diff(folders, catalogue.Names()); diff != "" {
 		t.Errorf("names (-want +got):\n%s", diff)
 	}
 	if _, ok := catalogue.Lookup("cobol"); ok {
