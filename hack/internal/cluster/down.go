@@ -34,6 +34,16 @@ func (c *Cluster) Down(ctx context.Context) error {
 	if err := f.checkOwner(); err != nil {
 		return err
 	}
+	if err := c.remove(ctx); err != nil {
+		return err
+	}
+	_ = syscall.Rmdir(filepath.Dir(c.Kubeconfig()))
+	c.Out.Printf("The cluster is down.")
+	return nil
+}
+
+// remove stops what runs and removes everything that was made.
+func (c *Cluster) remove(ctx context.Context) error {
 	var left outside
 	for _, step := range []struct {
 		title string
@@ -57,8 +67,6 @@ func (c *Cluster) Down(ctx context.Context) error {
 			return err
 		}
 	}
-	_ = syscall.Rmdir(filepath.Dir(c.Kubeconfig()))
-	c.Out.Printf("The cluster is down.")
 	return nil
 }
 

@@ -25,7 +25,7 @@ type facts struct {
 	// checkout is this checkout, owner the one that the state folder belongs to ("" for none).
 	checkout string
 	owner    string
-	// ownerGone is whether the owner's folder has been deleted.
+	// ownerGone is whether the owner's folder has been deleted, or no part of its cluster runs any more.
 	ownerGone bool
 	// taken are needed ports that something else listens on.
 	taken []takenPort
@@ -52,8 +52,8 @@ func (f facts) checkMachine() error {
 	return nil
 }
 
-// checkOwner gives one sentence when the state folder belongs to somebody else. The folder of a checkout that has been
-// deleted may be taken down from everywhere.
+// checkOwner gives one sentence when the state folder belongs to somebody else. What a checkout that has been deleted, or
+// a cluster of which nothing runs, has left behind may be removed from everywhere.
 func (f facts) checkOwner() error {
 	if f.owner == "" || f.owner == f.checkout || f.ownerGone {
 		return nil
@@ -71,9 +71,6 @@ func (f facts) checkUp() error {
 		return err
 	}
 	switch {
-	case f.owner != "" && f.owner != f.checkout:
-		return fmt.Errorf("the cluster in %s belongs to the checkout %s, which is gone: run `make cluster-down` first",
-			StateDir, f.owner)
 	case len(f.missing) > 0 && !f.packager:
 		return fmt.Errorf("the local cluster needs %s, and this machine has no apt-get to install what is missing",
 			strings.Join(f.missing, ", "))
@@ -93,6 +90,19 @@ func (f facts) checkUp() error {
 	return nil
 }
 
+// leftBehind tells whether the state folder is another checkout's and may be removed.
+func (f facts) leftBehind() bool {
+	return f.owner != "" && f.owner != f.checkout && f.ownerGone
+}
+
+func (c *Cluster) anyPartRuns() bool {
+	daemons := c.daemons()
+	return slices.ContainsFunc(parts(), func(part string) bool {
+		_, ok := daemons.Find(part)
+		return ok
+	})
+}
+
 // gather looks at the machine. It changes nothing.
 func (c *Cluster) gather() (facts, error) {
 	f := facts{goos: goos(), root: os.Geteuid() == 0, checkout: c.Checkout}
@@ -106,7 +116,7 @@ func (c *Cluster) gather() (facts, error) {
 	f.owner = owner
 	if owner != "" {
 		_, err := os.Stat(owner)
-		f.ownerGone = errors.Is(err, fs.ErrNotExist)
+		f.ownerGone = errors.Is(err, fs.ErrNotExist) || !c.anyPartRuns()
 	}
 	f.missing = missingPackages()
 	_, err = lookProgram("apt-get")

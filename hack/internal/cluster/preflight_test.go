@@ -20,13 +20,13 @@ func TestCheckUp(t *testing.T) {
 		change func(f *facts)
 		want   string
 	}{
-		"a bare machine":          {func(*facts) {}, ""},
-		"packages to install":     {func(f *facts) { f.missing = []string{"runc"} }, ""},
-		"our own cluster":         {func(f *facts) { f.owner = "/src/a" }, ""},
-		"another system":          {func(f *facts) { f.goos, f.root = "darwin", false }, "needs Linux and this is darwin"},
-		"no root":                 {func(f *facts) { f.root = false }, "needs root"},
-		"another checkout":        {func(f *facts) { f.owner = "/src/b" }, "/src/b: run `make cluster-down` there"},
-		"a checkout that is gone": {func(f *facts) { f.owner, f.ownerGone = "/src/b", true }, "which is gone: run"},
+		"a bare machine":         {func(*facts) {}, ""},
+		"packages to install":    {func(f *facts) { f.missing = []string{"runc"} }, ""},
+		"our own cluster":        {func(f *facts) { f.owner = "/src/a" }, ""},
+		"another system":         {func(f *facts) { f.goos, f.root = "darwin", false }, "needs Linux and this is darwin"},
+		"no root":                {func(f *facts) { f.root = false }, "needs root"},
+		"another checkout":       {func(f *facts) { f.owner = "/src/b" }, "/src/b: run `make cluster-down` there"},
+		"left behind by another": {func(f *facts) { f.owner, f.ownerGone = "/src/b", true }, ""},
 		"no apt-get": {
 			func(f *facts) { f.missing, f.packager = []string{"runc", "nftables"}, false }, "needs runc, nftables, and",
 		},
@@ -75,10 +75,11 @@ func TestCheckOwner(t *testing.T) {
 		gone    bool
 		allowed bool
 	}{
-		"no cluster":                 {"", false, true},
-		"our own":                    {"/src/a", false, true},
-		"another checkout's":         {"/src/b", false, false},
-		"of a checkout that is gone": {"/src/b", true, true},
+		"no cluster":                     {"", false, true},
+		"our own":                        {"/src/a", false, true},
+		"our own, of which nothing runs": {"/src/a", true, true},
+		"another checkout's":             {"/src/b", false, false},
+		"of a checkout that is gone":     {"/src/b", true, true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -87,6 +88,9 @@ func TestCheckOwner(t *testing.T) {
 			f.owner, f.ownerGone = tc.owner, tc.gone
 			if err := f.checkOwner(); (err == nil) != tc.allowed {
 				t.Errorf("error is %v, want allowed: %v", err, tc.allowed)
+			}
+			if want := tc.gone && tc.owner != "/src/a"; f.leftBehind() != want {
+				t.Errorf("leftBehind is %v, want %v", f.leftBehind(), want)
 			}
 		})
 	}

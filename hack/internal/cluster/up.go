@@ -42,6 +42,12 @@ func (c *Cluster) Up(ctx context.Context) error {
 	if err := f.checkUp(); err != nil {
 		return err
 	}
+	if f.leftBehind() {
+		c.Out.Printf("Removing what the cluster of %s has left behind", f.owner)
+		if err := c.remove(ctx); err != nil {
+			return err
+		}
+	}
 	u := &up{Cluster: c}
 	return u.run(ctx)
 }
