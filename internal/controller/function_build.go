@@ -25,6 +25,9 @@ import (
 // ensureDependencies finds the image that the code is laid over: the runtime's, or one with the dependencies installed,
 // which is built when it does not exist.
 func (r *FunctionReconciler) ensureDependencies(ctx context.Context, s *functionScope) error {
+	if s.image != "" {
+		return nil
+	}
 	base, err := r.runtimeImage(ctx, s.runtime)
 	if err != nil {
 		return err

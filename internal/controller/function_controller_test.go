@@ -212,6 +212,23 @@ var _ = Describe("A Function from a ConfigMap", func() {
 	})
 })
 
+var _ = Describe("A Function with a ready image", func() {
+	It("runs the digest of its tag, and waits while there is no such image", func(ctx SpecContext) {
+		fn := testutil.MakeFunction("given", newNamespace(ctx)).Runtime("").Obj()
+		ref := platformS.registryHost + "/team/given:v1"
+		fn.Spec.Source.Image = &v1alpha1.ImageSource{Ref: ref}
+		Expect(k8sClient.Create(ctx, fn)).To(Succeed())
+		readyIs(ctx, fn, "False/SourceNotFound")
+		platformS.pushImage(ref)
+		rollOut(ctx, fn)
+		readyIs(ctx, fn, "True/Ready")
+		current := get(ctx, fn)
+		Expect(current.Status.Image).To(MatchRegexp(`/team/given@sha256:[0-9a-f]{64}$`))
+		Expect(current.Status.SourceDigest).To(BeEmpty())
+		Expect(conditionOf(ctx, fn, v1alpha1.ConditionBuilt)()).To(Equal("True/ImageGiven"))
+	})
+})
+
 var _ = Describe("What sless made", func() {
 	It("comes back when somebody changes or deletes it", func(ctx SpecContext) {
 		fn := testutil.MakeFunction("drift", newNamespace(ctx)).File("handler.py", pythonHandler).Obj()

@@ -7,6 +7,9 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
+
+	"github.com/google/go-containerregistry/pkg/name"
 
 	"github.com/naeel/sless/api/v1alpha1"
 	"github.com/naeel/sless/internal/controller/plan"
@@ -18,6 +21,9 @@ import (
 // ensureImage lays the code over the runtime or dependency image. The tag is a hash of both, so that code that was built
 // before is found, not built.
 func (r *FunctionReconciler) ensureImage(ctx context.Context, s *functionScope) error {
+	if s.image != "" {
+		return nil
+	}
 	repository := naming.CodeRepository(r.Config.Registry.Host, s.fn.Namespace, s.fn.Name)
 	target := repository + ":" + naming.Key(s.buildBase, s.code.Digest)
 	digest, ok := r.knownImage(s, target)
@@ -31,6 +37,47 @@ func (r *FunctionReconciler) ensureImage(ctx context.Context, s *functionScope) 
 	s.image = repository + "@" + digest
 	s.succeed(v1alpha1.ConditionBuilt, v1alpha1.ReasonSucceeded, "the image is "+s.image)
 	return nil
+}
+
+// useImage takes a ready image. Its tag is looked up, so that pods run a digest.
+func (r *FunctionReconciler) useImage(ctx context.Context, s *functionScope) error {
+	ref, err := name.ParseReference(s.fn.Spec.Source.Image.Ref)
+	if err != nil {
+		return stalled(v1alpha1.ConditionSourceReady, v1alpha1.ReasonSourceInvalid, "spec.source.image.ref: %s", err.Error())
+	}
+	if foreignRepository(r.Config.Registry.Host, s.fn.Namespace, ref.Context()) {
+		return stalled(v1alpha1.ConditionSourceReady, v1alpha1.ReasonInvalidSpec,
+			"spec.source.image.ref names an image that sless built for another namespace")
+	}
+	digest, ok := r.known.get(knownBase, ref.String())
+	if !ok {
+		digest, err = r.Images.Resolve(ctx, ref.String())
+		if image.IsUnavailable(err) {
+			return platform(v1alpha1.ConditionSourceReady, v1alpha1.ReasonRegistryUnavailable,
+				"the registry of "+ref.String()+" does not answer; it is tried again", err)
+		}
+		if err != nil {
+			return platform(v1alpha1.ConditionSourceReady, v1alpha1.ReasonSourceNotFound,
+				"the image "+ref.String()+" cannot be read: "+err.Error(), err)
+		}
+		r.known.put(knownBase, ref.String(), digest)
+	}
+	s.image = ref.Context().Name() + "@" + digest
+	s.succeed(v1alpha1.ConditionSourceReady, v1alpha1.ReasonImageGiven, "spec.source.image is used as it is")
+	s.succeed(v1alpha1.ConditionBuilt, v1alpha1.ReasonImageGiven, "the image is "+s.image)
+	return nil
+}
+
+// foreignRepository tells whether a repository is one that sless fills for another namespace: code of one tenant must not
+// be run by another. Runtime images are everybody's.
+func foreignRepository(registryHost, namespace string, repository name.Repository) bool {
+	// Parsing brings both names into the same form; docker.io has more than one.
+	made, err := name.NewRepository(registryHost + "/" + naming.RepositoryPrefix + "x")
+	if err != nil {
+		return true
+	}
+	rest, ours := strings.CutPrefix(repository.Name(), strings.TrimSuffix(made.Name(), "x"))
+	return ours && !strings.HasPrefix(rest, namespace+"-") && !strings.HasPrefix(rest, "runtime-")
 }
 
 // knownImage returns the digest of an image that was seen in the registry a short while ago. While pods cannot pull, what

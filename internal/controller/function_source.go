@@ -18,6 +18,9 @@ const codePrefix = "app/"
 
 // resolveSource reads the code, brings it into its canonical form and stores it.
 func (r *FunctionReconciler) resolveSource(ctx context.Context, s *functionScope) error {
+	if s.fn.Spec.Source.Image != nil {
+		return r.useImage(ctx, s)
+	}
 	files, limits, err := r.sourceFiles(ctx, s)
 	if err != nil {
 		return err
@@ -49,7 +52,7 @@ func (r *FunctionReconciler) sourceFiles(ctx context.Context, s *functionScope) 
 			"upload a zip file to the gateway: POST /v1/namespaces/%s/functions/%s/upload", s.fn.Namespace, s.fn.Name)
 	default:
 		return nil, archive.Limits{}, stalled(v1alpha1.ConditionSourceReady, v1alpha1.ReasonSourceUnsupported,
-			"this version of sless builds from spec.source.inline and spec.source.configMap only")
+			"this version of sless builds from spec.source.inline, configMap and image only")
 	}
 }
 

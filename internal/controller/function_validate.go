@@ -18,6 +18,7 @@ func (r *FunctionReconciler) validate(_ context.Context, s *functionScope) error
 		return stalled(v1alpha1.ConditionBuilt, v1alpha1.ReasonSourceUnsupported,
 			"spec.build.strategy: Full is not supported by this version; use Auto")
 	}
+	// A ready image may name no runtime; the zero one has no dependencies and no defaults.
 	s.runtime, _ = r.Catalogue.Lookup(s.fn.Spec.Runtime)
 	s.entrypoint = validation.EntrypointOf(s.fn, s.runtime)
 	return nil

@@ -64,7 +64,7 @@ func (r *FunctionReconciler) ensureWorkload(ctx context.Context, s *functionScop
 	}
 	deployment := resources.Deployment(s.fn, resources.DeploymentOptions{
 		Image:              s.image,
-		SourceDigest:       s.code.Digest,
+		SourceDigest:       s.codeDigest(),
 		Entrypoint:         s.entrypoint,
 		Replicas:           wantedReplicas(s.fn),
 		DefaultResources:   r.Config.Functions.Resources,

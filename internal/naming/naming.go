@@ -12,6 +12,9 @@ import (
 )
 
 const (
+	// RepositoryPrefix begins the name of every repository that sless fills.
+	RepositoryPrefix = "sless-"
+
 	deployPrefix = "sless-fn-"
 	maxLabel     = 63
 	hashLength   = 8
@@ -35,13 +38,13 @@ func DeployNamespace(userNamespace string) string {
 // CodeRepository returns the repository of a Function's images, flat, so that registries with two-level names work.
 // registryHost may hold a path.
 func CodeRepository(registryHost, namespace, name string) string {
-	return fmt.Sprintf("%s/sless-%s-%s", registryHost, namespace, name)
+	return fmt.Sprintf("%s/%s%s-%s", registryHost, RepositoryPrefix, namespace, name)
 }
 
 // DependencyRepository returns the repository of the dependency images of a namespace. It is one per namespace, so that
 // Functions with the same dependencies share an image, and never one for two namespaces.
 func DependencyRepository(registryHost, namespace string) string {
-	return fmt.Sprintf("%s/sless-%s-deps", registryHost, namespace)
+	return fmt.Sprintf("%s/%s%s-deps", registryHost, RepositoryPrefix, namespace)
 }
 
 // BuildJob returns the name of the build Job of a dependency key.

@@ -141,6 +141,28 @@ var _ = Describe("A user", func() {
 		Expect(replicaSetsOf(ctx, fn)).To(HaveLen(2))
 	})
 
+	It("keeps code in a ConfigMap, and promotes the image that was built from it to another function", func(ctx SpecContext) {
+		namespace := newNamespace(ctx)
+		code := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "code", Namespace: namespace},
+			Data: map[string]string{"handler.py": v1}}
+		Expect(k8s.Create(ctx, code)).To(Succeed())
+		staging := python(namespace, "staging", "")
+		staging.Spec.Source = v1alpha1.FunctionSource{ConfigMap: &v1alpha1.ConfigMapReference{Name: "code"}}
+		create(ctx, staging)
+		answers(ctx, staging, "one")
+
+		production := python(namespace, "production", "")
+		production.Spec.Source = v1alpha1.FunctionSource{Image: &v1alpha1.ImageSource{Ref: current(ctx, staging).Status.Image}}
+		create(ctx, production)
+		answers(ctx, production, "one")
+
+		base := code.DeepCopy()
+		code.Data["handler.py"] = strings.ReplaceAll(v1, "one", "two")
+		Expect(k8s.Patch(ctx, code, client.MergeFrom(base))).To(Succeed())
+		answers(ctx, staging, "two")
+		Expect(get(ctx, production).Body).To(Equal("one"))
+	})
+
 	It("deletes a function: nothing is left but the namespaces", func(ctx SpecContext) {
 		fn := python(newNamespace(ctx), "leaving", v1)
 		create(ctx, fn)

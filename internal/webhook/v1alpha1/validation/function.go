@@ -5,6 +5,7 @@
 package validation
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -84,12 +85,12 @@ func validateEntrypoint(fn *v1alpha1.Function, rt runtimes.Runtime, path *field.
 	return nil
 }
 
+// defaultEntrypoint is that of a ready image whose runtime is not named.
+const defaultEntrypoint = "handler.handle"
+
 // EntrypointOf returns the entrypoint of a Function, which is the runtime's default unless the spec names one.
 func EntrypointOf(fn *v1alpha1.Function, rt runtimes.Runtime) string {
-	if fn.Spec.Entrypoint != "" {
-		return fn.Spec.Entrypoint
-	}
-	return rt.DefaultEntrypoint
+	return cmp.Or(fn.Spec.Entrypoint, rt.DefaultEntrypoint, defaultEntrypoint)
 }
 
 func validateVolumes(fn *v1alpha1.Function, path *field.Path) []Problem {
