@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
@@ -44,6 +45,8 @@ type FunctionReconciler struct {
 	Clock     clock.PassiveClock
 
 	known *knownCache
+	// codes remembers what was read from stored code, *codeArchive by key.
+	codes *cache.LRUExpireCache
 }
 
 var _ reconcile.Reconciler = (*FunctionReconciler)(nil)

@@ -3,6 +3,7 @@
 package controller
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"strings"
@@ -20,7 +21,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/naeel/sless/api/v1alpha1"
+	"github.com/naeel/sless/internal/archive"
 	"github.com/naeel/sless/internal/naming"
+	"github.com/naeel/sless/internal/objectstore"
 	"github.com/naeel/sless/internal/testutil"
 )
 
@@ -209,6 +212,44 @@ var _ = Describe("A Function from a ConfigMap", func() {
 		code.Data["handler.py"] += "# changed"
 		Expect(k8sClient.Update(ctx, code)).To(Succeed())
 		Eventually(func() string { return get(ctx, fn).Status.SourceDigest }).ShouldNot(Equal(digest))
+	})
+})
+
+var _ = Describe("A Function whose code is uploaded", func() {
+	It("waits for the upload, runs what was stored, and asks for it again when it is gone", func(ctx SpecContext) {
+		fn := testutil.MakeFunction("uploaded", newNamespace(ctx)).Obj()
+		fn.Spec.Source.Upload = &v1alpha1.UploadSource{}
+		Expect(k8sClient.Create(ctx, fn)).To(Succeed())
+		readyIs(ctx, fn, "Unknown/WaitingForUpload")
+
+		By("naming code that is not there")
+		change(ctx, fn, func(f *v1alpha1.Function) { f.Spec.Source.Upload.SHA256 = strings.Repeat("0", 64) })
+		readyIs(ctx, fn, "False/SourceNotFound")
+
+		upload := func(files map[string]string) {
+			packed, err := archive.FromFiles(files, archive.Options{Prefix: codePrefix})
+			Expect(err).NotTo(HaveOccurred())
+			key := objectstore.CodeKey(fn.Namespace, packed.Digest)
+			Expect(platformS.store.Put(ctx, key, bytes.NewReader(packed.Data), int64(len(packed.Data)), nil)).To(Succeed())
+			change(ctx, fn, func(f *v1alpha1.Function) {
+				f.Spec.Source.Upload.SHA256 = strings.TrimPrefix(packed.Digest, "sha256:")
+			})
+		}
+		By("uploading code without the entrypoint")
+		upload(map[string]string{"other.py": pythonHandler})
+		readyIs(ctx, fn, "False/EntrypointNotFound")
+
+		By("uploading the right code")
+		upload(map[string]string{"handler.py": pythonHandler, "data/table.csv": "1,2"})
+		rollOut(ctx, fn)
+		readyIs(ctx, fn, "True/Ready")
+
+		By("finding that the stored code is not what its name says")
+		bad := strings.Repeat("1", 64)
+		Expect(platformS.store.Put(ctx, objectstore.CodeKey(fn.Namespace, bad), strings.NewReader("x"), 1, nil)).To(Succeed())
+		change(ctx, fn, func(f *v1alpha1.Function) { f.Spec.Source.Upload.SHA256 = bad })
+		readyIs(ctx, fn, "False/SourceInvalid")
+		Expect(conditionOf(ctx, fn, v1alpha1.ConditionAvailable)()).To(Equal("True/Ready"))
 	})
 })
 

@@ -3,10 +3,8 @@
 package controller
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/google/go-containerregistry/pkg/name"
@@ -25,7 +23,7 @@ func (r *FunctionReconciler) ensureImage(ctx context.Context, s *functionScope) 
 		return nil
 	}
 	repository := naming.CodeRepository(r.Config.Registry.Host, s.fn.Namespace, s.fn.Name)
-	target := repository + ":" + naming.Key(s.buildBase, s.code.Digest)
+	target := repository + ":" + naming.Key(s.buildBase, s.code.digest)
 	digest, ok := r.knownImage(s, target)
 	if !ok {
 		var err error
@@ -91,17 +89,13 @@ func (r *FunctionReconciler) knownImage(s *functionScope, target string) (string
 }
 
 func appendRequest(s *functionScope, target string) image.AppendRequest {
-	data := s.code.Data
 	return image.AppendRequest{
 		Base:   s.buildBase,
 		Target: target,
 		Layer: image.LayerSource{
-			Digest: s.code.Digest,
-			DiffID: s.code.DiffID,
-			Size:   int64(len(data)),
-			Open:   func(context.Context) (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(data)), nil },
+			Digest: s.code.digest, DiffID: s.code.diffID, Size: s.code.size, Open: s.code.open,
 		},
-		Labels: map[string]string{v1alpha1.LabelSourceDigest: s.code.Digest},
+		Labels: map[string]string{v1alpha1.LabelSourceDigest: s.code.digest},
 	}
 }
 

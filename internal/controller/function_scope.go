@@ -3,13 +3,14 @@
 package controller
 
 import (
+	"context"
+	"io"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/naeel/sless/api/v1alpha1"
-	"github.com/naeel/sless/internal/archive"
 	"github.com/naeel/sless/internal/controller/resources"
 	"github.com/naeel/sless/internal/naming"
 	"github.com/naeel/sless/runtimes"
@@ -41,8 +42,14 @@ type functionScope struct {
 
 // codeArchive is the code of a Function in its canonical form.
 type codeArchive struct {
-	*archive.Archive
-	// file returns the content of a file of the code.
+	// digest is that of the archive, which is the layer of the image. diffID is that of the tar inside.
+	digest, diffID string
+	// size is in bytes, compressed.
+	size int64
+	// open reads the archive.
+	open func(ctx context.Context) (io.ReadCloser, error)
+	// file returns the content of a file of the code. Of code that is not in the cluster itself it knows only the
+	// entrypoint's file and the dependency files.
 	file func(name string) (string, bool)
 }
 
@@ -69,7 +76,7 @@ func (s *functionScope) codeDigest() string {
 	if s.code == nil {
 		return ""
 	}
-	return s.code.Digest
+	return s.code.digest
 }
 
 // wantedRevision returns the revision that a Deployment asks for, or nothing when there is none.

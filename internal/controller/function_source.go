@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 
 	"github.com/naeel/sless/api/v1alpha1"
 	"github.com/naeel/sless/internal/archive"
@@ -17,25 +18,44 @@ import (
 const codePrefix = "app/"
 
 // resolveSource reads the code, brings it into its canonical form and stores it.
-func (r *FunctionReconciler) resolveSource(ctx context.Context, s *functionScope) error {
-	if s.fn.Spec.Source.Image != nil {
+func (r *FunctionReconciler) resolveSource(ctx context.Context, s *functionScope) (err error) {
+	source := s.fn.Spec.Source
+	switch {
+	case source.Image != nil:
 		return r.useImage(ctx, s)
+	case source.Upload != nil:
+		s.code, err = r.uploadedCode(ctx, s)
+	default:
+		s.code, err = r.clusterCode(ctx, s)
 	}
-	files, limits, err := r.sourceFiles(ctx, s)
 	if err != nil {
-		return err
-	}
-	if s.code, err = packCode(files, limits); err != nil {
 		return err
 	}
 	if err := checkEntrypoint(s); err != nil {
 		return err
 	}
-	if err := r.storeOnce(ctx, s.fn.Namespace, s.code.Archive); err != nil {
-		return err
-	}
-	s.succeed(v1alpha1.ConditionSourceReady, v1alpha1.ReasonStored, "the code is stored as "+s.code.Digest)
+	s.succeed(v1alpha1.ConditionSourceReady, v1alpha1.ReasonStored, "the code is stored as "+s.code.digest)
 	return nil
+}
+
+// clusterCode packs and stores code that is kept in the cluster.
+func (r *FunctionReconciler) clusterCode(ctx context.Context, s *functionScope) (*codeArchive, error) {
+	files, limits, err := r.sourceFiles(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	packed, err := archive.FromFiles(files, archive.Options{Prefix: codePrefix, Limits: limits})
+	if err != nil {
+		return nil, sourceFault(err)
+	}
+	if err := r.storeOnce(ctx, s.fn.Namespace, packed); err != nil {
+		return nil, err
+	}
+	return &codeArchive{
+		digest: packed.Digest, diffID: packed.DiffID, size: int64(len(packed.Data)),
+		open: func(context.Context) (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(packed.Data)), nil },
+		file: func(name string) (string, bool) { text, ok := files[name]; return text, ok },
+	}, nil
 }
 
 // sourceFiles returns the files of a source that is kept in the cluster.
@@ -47,12 +67,9 @@ func (r *FunctionReconciler) sourceFiles(ctx context.Context, s *functionScope) 
 	case source.ConfigMap != nil:
 		files, err := r.configMapFiles(ctx, s.fn.Namespace, source.ConfigMap.Name)
 		return files, archive.DefaultLimits, err
-	case source.Upload != nil && source.Upload.SHA256 == "":
-		return nil, archive.Limits{}, waiting(v1alpha1.ConditionSourceReady, v1alpha1.ReasonWaitingForUpload,
-			"upload a zip file to the gateway: POST /v1/namespaces/%s/functions/%s/upload", s.fn.Namespace, s.fn.Name)
 	default:
 		return nil, archive.Limits{}, stalled(v1alpha1.ConditionSourceReady, v1alpha1.ReasonSourceUnsupported,
-			"this version of sless builds from spec.source.inline, configMap and image only")
+			"this version of sless builds from spec.source.inline, configMap, upload and image only")
 	}
 }
 
@@ -71,15 +88,6 @@ func (r *FunctionReconciler) configMapFiles(ctx context.Context, namespace, name
 		files[key] = string(value)
 	}
 	return files, nil
-}
-
-func packCode(files map[string]string, limits archive.Limits) (*codeArchive, error) {
-	packed, err := archive.FromFiles(files, archive.Options{Prefix: codePrefix, Limits: limits})
-	if err != nil {
-		return nil, sourceFault(err)
-	}
-	file := func(name string) (string, bool) { text, ok := files[name]; return text, ok }
-	return &codeArchive{Archive: packed, file: file}, nil
 }
 
 // checkEntrypoint looks for the entrypoint's file once the code is known, whatever source it came from.

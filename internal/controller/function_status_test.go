@@ -15,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/naeel/sless/api/v1alpha1"
-	"github.com/naeel/sless/internal/archive"
 	"github.com/naeel/sless/internal/config"
 	"github.com/naeel/sless/internal/testutil"
 )
@@ -29,7 +28,7 @@ func statusConfig() *config.Config {
 // runningScope is a pass over a Function whose wanted version runs with n replicas.
 func runningScope(n int32) *functionScope {
 	s := newFunctionScope(testutil.MakeFunction("cart", "shop").UID("u").Generation(4).Obj(), testNow)
-	s.code = &codeArchive{Archive: &archive.Archive{Digest: "sha256:c0de"}}
+	s.code = &codeArchive{digest: "sha256:c0de"}
 	s.image, s.revision = "registry/sless-shop-cart@sha256:1", "r1"
 	s.deployment = &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
 		Generation: 1, Labels: map[string]string{v1alpha1.LabelRevision: "r1"},

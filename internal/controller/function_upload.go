@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/naeel/sless/api/v1alpha1"
+	"github.com/naeel/sless/internal/archive"
+	"github.com/naeel/sless/internal/objectstore"
+)
+
+const (
+	// maxNamedFile is the largest dependency file, or file of an entrypoint, that is read from stored code.
+	maxNamedFile = 8 << 20
+	// maxStoredCode is the largest archive of code that is read from the object store.
+	maxStoredCode = 300 << 20
+	codesKnown    = 128
+	codesKnownFor = time.Hour
+)
+
+// uploadedCode reads what the gateway has stored. Everything that is asked of stored code follows from its digest, so it
+// is read once and remembered.
+func (r *FunctionReconciler) uploadedCode(ctx context.Context, s *functionScope) (*codeArchive, error) {
+	upload := s.fn.Spec.Source.Upload
+	if upload.SHA256 == "" {
+		return nil, waiting(v1alpha1.ConditionSourceReady, v1alpha1.ReasonWaitingForUpload,
+			"upload a zip file to the gateway: POST /v1/namespaces/%s/functions/%s/upload", s.fn.Namespace, s.fn.Name)
+	}
+	names := append(entrypointCandidates(s), s.runtime.DependencyFiles()...)
+	key := objectstore.CodeKey(s.fn.Namespace, upload.SHA256)
+	remembered := key + " " + s.fn.Spec.Runtime + " " + s.entrypoint
+	if code, ok := r.codes.Get(remembered); ok {
+		return code.(*codeArchive), nil //nolint:forcetypeassert // Nothing else is put there.
+	}
+	code, err := r.readStoredCode(ctx, key, upload.SHA256, names)
+	if err != nil {
+		return nil, storedCodeFault(err)
+	}
+	r.codes.Add(remembered, code, codesKnownFor)
+	return code, nil
+}
+
+func (r *FunctionReconciler) readStoredCode(ctx context.Context, key, digest string, names []string) (*codeArchive, error) {
+	open := func(ctx context.Context) (io.ReadCloser, error) {
+		content, _, err := objectstore.OpenVerified(ctx, r.Store, key, digest, maxStoredCode)
+		return content, err
+	}
+	info, err := r.Store.Stat(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	code := &codeArchive{digest: "sha256:" + digest, size: info.Size, open: open}
+	err = read(ctx, open, func(content io.Reader) (err error) {
+		code.diffID, err = archive.DiffID(content, maxStoredCode)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	files := map[string][]byte{}
+	err = read(ctx, open, func(content io.Reader) (err error) {
+		files, err = archive.ReadFiles(content, names, maxNamedFile, archive.Options{Prefix: codePrefix})
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	code.file = func(name string) (string, bool) { data, ok := files[name]; return string(data), ok }
+	return code, nil
+}
+
+func read(
+	ctx context.Context, open func(context.Context) (io.ReadCloser, error), use func(io.Reader) error,
+) (err error) {
+	content, err := open(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, content.Close()) }()
+	return use(content)
+}
+
+// entrypointCandidates returns the files that the entrypoint may stand for.
+func entrypointCandidates(s *functionScope) []string {
+	var names []string
+	_, _, _ = s.runtime.EntrypointFile(s.entrypoint, func(name string) bool {
+		names = append(names, name)
+		return false
+	})
+	return names
+}
+
+func storedCodeFault(err error) error {
+	_, damaged := errors.AsType[*archive.DigestError](err)
+	_, refused := errors.AsType[*archive.Error](err)
+	switch {
+	case errors.Is(err, objectstore.ErrNotFound):
+		return stalled(v1alpha1.ConditionSourceReady, v1alpha1.ReasonSourceNotFound,
+			"the uploaded code is not in the object store; upload it again")
+	case damaged, refused:
+		return stalled(v1alpha1.ConditionSourceReady, v1alpha1.ReasonSourceInvalid,
+			"the stored code is not usable, upload it again: %s", err.Error())
+	default:
+		return platform(v1alpha1.ConditionSourceReady, v1alpha1.ReasonStoreUnavailable,
+			"the object store does not answer; it is tried again", err)
+	}
+}
