@@ -44,7 +44,7 @@ demo: ## Start a real cluster, put sless on it, apply two functions and call the
 
 .PHONY: cluster-up
 cluster-up: ## Start the local cluster, or what is missing of it. Builds it first when needed.
-	@go run ./hack/cluster up
+	@if [ "$(CLUSTER)" = current ]; then "$(KUBECTL)" get nodes; else go run ./hack/cluster up; fi
 
 .PHONY: cluster-down
 cluster-down: ## Stop the local cluster and remove everything it made.
@@ -182,7 +182,9 @@ deploy: build-installer ## Put sless on the cluster of the current kubeconfig (d
 	@sed 's#ghcr.io/naeel/sless:v0.1.0#$(IMG)#g' dist/install.yaml | "$(KUBECTL)" apply --server-side -f -
 
 .PHONY: undeploy
-undeploy: $(KUSTOMIZE) ## Remove sless from the cluster of the current kubeconfig.
+undeploy: $(KUSTOMIZE) ## Remove sless and all functions from the cluster of the current kubeconfig.
+	@# The functions go first: the manager takes down what it made for them.
+	@"$(KUBECTL)" delete functions.sless.io --all --all-namespaces --ignore-not-found --timeout=5m
 	@"$(KUSTOMIZE)" build config/install | "$(KUBECTL)" delete --ignore-not-found=$(ignore-not-found) -f -
 
 ##@ Tools

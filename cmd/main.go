@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"slices"
 	"strings"
 	"time"
 	_ "time/tzdata" // Schedules name time zones, and the image has no zone files.
@@ -36,7 +37,16 @@ import (
 	// +kubebuilder:scaffold:imports
 )
 
-const leaderElectionID = "manager.sless.io"
+// leaderElectionID names the lease of the managers that run the same controllers. A suite that is split over several
+// Deployments has one lease for each part.
+func leaderElectionID(controllers string) string {
+	names := strings.Split(controllers, ",")
+	slices.Sort(names)
+	if slices.Equal(names, slices.Sorted(slices.Values(controller.Names()))) {
+		return "manager.sless.io"
+	}
+	return strings.Join(names, ".") + ".manager.sless.io"
+}
 
 type options struct {
 	configFile      string
@@ -118,7 +128,7 @@ func newManager(opts options) (ctrl.Manager, error) {
 		WebhookServer:                 webhook.NewServer(webhook.Options{Port: -1}),
 		HealthProbeBindAddress:        opts.probeAddr,
 		LeaderElection:                opts.leaderElect,
-		LeaderElectionID:              leaderElectionID,
+		LeaderElectionID:              leaderElectionID(opts.controllers),
 		LeaderElectionReleaseOnCancel: true,
 	})
 	if err != nil {

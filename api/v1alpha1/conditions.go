@@ -79,7 +79,8 @@ const (
 const (
 	ReasonStoreUnavailable    = "StoreUnavailable"
 	ReasonRegistryUnavailable = "RegistryUnavailable"
-	ReasonRuntimeImageMissing = "RuntimeImageMissing"
+	ReasonRegistryRefused     = "RegistryRefused"
+	ReasonImageMissing        = "ImageMissing"
 	ReasonImagePullFailed     = "ImagePullFailed"
 	ReasonQuotaExceeded       = "QuotaExceeded"
 	ReasonUnschedulable       = "Unschedulable"

@@ -42,8 +42,8 @@ type FunctionSpec struct {
 	// +required
 	Source FunctionSource `json:"source,omitzero"`
 
-	// env is a list of environment variables for the function. It is kept sorted by name. Names that begin with SLESS_
-	// are reserved.
+	// env is a list of environment variables for the function. Their order means nothing. Names that begin with SLESS_ are
+	// reserved.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -193,7 +193,8 @@ type FunctionVolume struct {
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 	Name string `json:"name,omitempty"`
 
-	// mountPath is the absolute folder at which the files appear. It may not lie in /app, /sless or /tmp.
+	// mountPath is the absolute folder at which the files appear. It may not lie in /app, /opt/deps, /sless, /tmp, /dev,
+	// /proc or /sys.
 	// +required
 	// +kubebuilder:validation:MinLength=2
 	// +kubebuilder:validation:MaxLength=1024
@@ -333,7 +334,7 @@ type FunctionStatus struct {
 	// replicas is the number of replicas that run now, of whatever version.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
-	Replicas int32 `json:"replicas,omitempty"`
+	Replicas int32 `json:"replicas"`
 
 	// selector selects the pods of the function, in the form that the scale subresource needs.
 	// +optional

@@ -12,6 +12,8 @@ const (
 	LabelSourceDigest = "sless.io/source-digest"
 	// LabelRevision is a hash of everything in a pod template. It tells the pods of the wanted version from older ones.
 	LabelRevision = "sless.io/revision"
+	// LabelNamespace, on an image, names the user namespace that it was built for.
+	LabelNamespace = "sless.io/namespace"
 )
 
 // Annotations.

@@ -102,7 +102,8 @@ type Gateway struct {
 	// ExternalURL is the address of the gateway as users see it, without a path. The environment variable EXTERNAL_URL
 	// wins.
 	ExternalURL string `json:"externalURL"`
-	// FunctionDomain is the domain under which functions get host names. The environment variable FUNCTION_DOMAIN wins.
+	// FunctionDomain is the domain for host names of functions, which this version does not serve. The environment
+	// variable FUNCTION_DOMAIN wins.
 	FunctionDomain string `json:"functionDomain"`
 }
 
@@ -165,8 +166,7 @@ func (c *Config) Validate() error {
 		{"objectStore.endpoint", c.ObjectStore.Endpoint},
 		{"builds.kanikoImage (KANIKO_IMAGE)", c.Builds.KanikoImage},
 		{"builds.builderImage (BUILDER_IMAGE)", c.Builds.BuilderImage},
-		{"gateway.externalURL (EXTERNAL_URL) or gateway.functionDomain (FUNCTION_DOMAIN)",
-			c.Gateway.ExternalURL + c.Gateway.FunctionDomain},
+		{"gateway.externalURL (EXTERNAL_URL)", c.Gateway.ExternalURL},
 	} {
 		if required.value == "" {
 			problems = append(problems, fmt.Errorf("%s must be set", required.name))

@@ -5,6 +5,8 @@ package controller
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -80,8 +82,17 @@ func (r *FunctionReconciler) planBuild(s *functionScope, base string) (dependenc
 	if err != nil {
 		return dependencyBuild{}, sourceFault(err)
 	}
-	key := naming.Key(runtimes.DockerfileVersion, s.fn.Namespace, packed.Digest)
+	key := naming.Key(append([]string{runtimes.DockerfileVersion, s.fn.Namespace, packed.Digest}, sortedEnv(r.Config.Builds.Env)...)...)
 	return dependencyBuild{key: key, base: base, context: packed}, nil
+}
+
+// sortedEnv returns the variables as NAME=value.
+func sortedEnv(env map[string]string) []string {
+	list := make([]string, 0, len(env))
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		list = append(list, name+"="+env[name])
+	}
+	return list
 }
 
 // dependencyImage returns the digest of the dependency image, building it first if need be.

@@ -30,6 +30,7 @@ type Images interface {
 	Resolve(ctx context.Context, ref string) (digest string, err error)
 	Exists(ctx context.Context, ref string) (digest string, ok bool, err error)
 	Append(ctx context.Context, req image.AppendRequest) (digest string, err error)
+	Labels(ctx context.Context, ref string) (map[string]string, error)
 }
 
 // FunctionReconciler takes a Function from its source to running pods.

@@ -268,6 +268,22 @@ var _ = Describe("A Function with a ready image", func() {
 		Expect(current.Status.SourceDigest).To(BeEmpty())
 		Expect(conditionOf(ctx, fn, v1alpha1.ConditionBuilt)()).To(Equal("True/ImageGiven"))
 	})
+
+	It("may use what sless built for its own namespace, and nothing of another's", func(ctx SpecContext) {
+		source := testutil.MakeFunction("source", newNamespace(ctx)).File("handler.py", pythonHandler).Obj()
+		Expect(k8sClient.Create(ctx, source)).To(Succeed())
+		rollOut(ctx, source)
+		readyIs(ctx, source, "True/Ready")
+		ref := get(ctx, source).Status.Image
+		for namespace, want := range map[string]string{
+			source.Namespace: "Unknown/RollingOut", newNamespace(ctx): "False/InvalidSpec",
+		} {
+			fn := testutil.MakeFunction("user", namespace).Obj()
+			fn.Spec.Source.Image = &v1alpha1.ImageSource{Ref: ref}
+			Expect(k8sClient.Create(ctx, fn)).To(Succeed())
+			readyIs(ctx, fn, want)
+		}
+	})
 })
 
 var _ = Describe("What sless made", func() {

@@ -43,11 +43,8 @@ func (r *FunctionReconciler) useImage(ctx context.Context, s *functionScope) err
 	if err != nil {
 		return stalled(v1alpha1.ConditionSourceReady, v1alpha1.ReasonSourceInvalid, "spec.source.image.ref: %s", err.Error())
 	}
-	if foreignRepository(r.Config.Registry.Host, s.fn.Namespace, ref.Context()) {
-		return stalled(v1alpha1.ConditionSourceReady, v1alpha1.ReasonInvalidSpec,
-			"spec.source.image.ref names an image that sless built for another namespace")
-	}
-	digest, ok := r.known.get(knownBase, ref.String())
+	remembered := s.fn.Namespace + " " + ref.String()
+	digest, ok := r.known.get(knownBase, remembered)
 	if !ok {
 		digest, err = r.Images.Resolve(ctx, ref.String())
 		if image.IsUnavailable(err) {
@@ -58,7 +55,10 @@ func (r *FunctionReconciler) useImage(ctx context.Context, s *functionScope) err
 			return platform(v1alpha1.ConditionSourceReady, v1alpha1.ReasonSourceNotFound,
 				"the image "+ref.String()+" cannot be read: "+err.Error(), err)
 		}
-		r.known.put(knownBase, ref.String(), digest)
+		if err := r.checkOwner(ctx, s, ref); err != nil {
+			return err
+		}
+		r.known.put(knownBase, remembered, digest)
 	}
 	s.image = ref.Context().Name() + "@" + digest
 	s.succeed(v1alpha1.ConditionSourceReady, v1alpha1.ReasonImageGiven, "spec.source.image is used as it is")
@@ -66,16 +66,35 @@ func (r *FunctionReconciler) useImage(ctx context.Context, s *functionScope) err
 	return nil
 }
 
-// foreignRepository tells whether a repository is one that sless fills for another namespace: code of one tenant must not
-// be run by another. Runtime images are everybody's.
-func foreignRepository(registryHost, namespace string, repository name.Repository) bool {
-	// Parsing brings both names into the same form; docker.io has more than one.
-	made, err := name.NewRepository(registryHost + "/" + naming.RepositoryPrefix + "x")
-	if err != nil {
-		return true
+// checkOwner refuses an image that sless built for another namespace: code of one tenant must not be run by another. The
+// name of a repository does not tell whose it is, since namespaces and names may hold dashes; the label of the image does.
+func (r *FunctionReconciler) checkOwner(ctx context.Context, s *functionScope, ref name.Reference) error {
+	if !r.platformRepository(ref.Context()) {
+		return nil
 	}
-	rest, ours := strings.CutPrefix(repository.Name(), strings.TrimSuffix(made.Name(), "x"))
-	return ours && !strings.HasPrefix(rest, namespace+"-") && !strings.HasPrefix(rest, "runtime-")
+	labels, err := r.Images.Labels(ctx, ref.String())
+	if err != nil {
+		return imageFault("the image "+ref.String()+" cannot be read", err)
+	}
+	if labels[v1alpha1.LabelNamespace] != s.fn.Namespace {
+		return stalled(v1alpha1.ConditionSourceReady, v1alpha1.ReasonInvalidSpec,
+			"spec.source.image.ref names an image that sless did not build for this namespace")
+	}
+	return nil
+}
+
+// platformRepository tells whether sless fills a repository. Runtime images are everybody's.
+func (r *FunctionReconciler) platformRepository(repository name.Repository) bool {
+	for _, known := range r.Catalogue.Names() {
+		rt, _ := r.Catalogue.Lookup(known)
+		if runtimeRepository, err := name.NewRepository(r.Config.Registry.RuntimeHost + "/" + rt.Image); err == nil &&
+			runtimeRepository.Name() == repository.Name() {
+			return false
+		}
+	}
+	// Parsing brings both names into the same form; docker.io has more than one.
+	made, err := name.NewRepository(r.Config.Registry.Host + "/" + naming.RepositoryPrefix + "x")
+	return err != nil || strings.HasPrefix(repository.Name(), strings.TrimSuffix(made.Name(), "x"))
 }
 
 // knownImage returns the digest of an image that was seen in the registry a short while ago. While pods cannot pull, what
@@ -95,7 +114,9 @@ func appendRequest(s *functionScope, target string) image.AppendRequest {
 		Layer: image.LayerSource{
 			Digest: s.code.digest, DiffID: s.code.diffID, Size: s.code.size, Open: s.code.open,
 		},
-		Labels: map[string]string{v1alpha1.LabelSourceDigest: s.code.digest},
+		Labels: map[string]string{
+			v1alpha1.LabelSourceDigest: s.code.digest, v1alpha1.LabelNamespace: s.fn.Namespace,
+		},
 	}
 }
 
@@ -115,9 +136,13 @@ func (r *FunctionReconciler) runtimeImage(ctx context.Context, rt runtimes.Runti
 }
 
 func imageFault(message string, err error) error {
-	if image.IsUnavailable(err) {
+	switch {
+	case image.IsUnavailable(err):
 		return platform(v1alpha1.ConditionBuilt, v1alpha1.ReasonRegistryUnavailable,
 			message+": the registry does not answer; it is tried again", err)
+	case image.IsNotFound(err):
+		return platform(v1alpha1.ConditionBuilt, v1alpha1.ReasonImageMissing, message+": "+err.Error(), err)
+	default:
+		return platform(v1alpha1.ConditionBuilt, v1alpha1.ReasonRegistryRefused, message+": "+err.Error(), err)
 	}
-	return platform(v1alpha1.ConditionBuilt, v1alpha1.ReasonRuntimeImageMissing, message+": "+err.Error(), err)
 }

@@ -107,7 +107,8 @@ func (r *FunctionReconciler) functionsReferringTo(kind resources.SourceKind) han
 			client.MatchingFields{indexFunctionReference: referenceKey(kind, obj.GetName())}); err != nil {
 			return nil
 		}
-		requests := make([]reconcile.Request, 0, len(functions.Items))
+		// A copy leads back to its own Function, so that it comes back when it is deleted.
+		requests := functionForObject(ctx, obj)
 		for i := range functions.Items {
 			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&functions.Items[i])})
 		}

@@ -159,6 +159,8 @@ func phaseOf(ready readiness) v1alpha1.FunctionPhase {
 	switch {
 	case ready.status == metav1.ConditionTrue:
 		return v1alpha1.PhaseReady
+	case ready.reason == v1alpha1.ReasonScaledToZero:
+		return v1alpha1.PhaseDisabled
 	case ready.reason == v1alpha1.ReasonBuilding, ready.reason == v1alpha1.ReasonBuildQueued:
 		return v1alpha1.PhaseBuilding
 	case ready.status == metav1.ConditionFalse:
@@ -169,10 +171,7 @@ func phaseOf(ready readiness) v1alpha1.FunctionPhase {
 }
 
 func functionURL(fn *v1alpha1.Function, gateway config.Gateway) string {
-	if gateway.ExternalURL != "" {
-		return strings.TrimRight(gateway.ExternalURL, "/") + naming.PublicPath(fn.Namespace, fn.Name)
-	}
-	return "http://" + fn.Name + "-" + fn.Namespace + "." + gateway.FunctionDomain
+	return strings.TrimRight(gateway.ExternalURL, "/") + naming.PublicPath(fn.Namespace, fn.Name)
 }
 
 func succeeded(reason, message string) verdict { return verdict{metav1.ConditionTrue, reason, message} }

@@ -110,7 +110,7 @@ func TestComputeFunctionStatus(t *testing.T) {
 		},
 		"scaled to zero by the user": {
 			scope: func() *functionScope { return runningScope(0) },
-			want:  "False/ScaledToZero False/ScaledToZero False True Failed",
+			want:  "False/ScaledToZero False/ScaledToZero False True Disabled",
 		},
 		"builds while the old version answers": {
 			scope: func() *functionScope { return runningScope(1) },
@@ -235,14 +235,6 @@ func TestRecordImage(t *testing.T) {
 	recordImage(&status, s)
 	if status.Image != "image-k" {
 		t.Error("a pass that did not come to the image forgot the last one")
-	}
-}
-
-func TestFunctionURLWithoutExternalURL(t *testing.T) {
-	t.Parallel()
-	fn := testutil.MakeFunction("cart", "shop").Obj()
-	if got, want := functionURL(fn, config.Gateway{FunctionDomain: "fn.example.com"}), "http://cart-shop.fn.example.com"; got != want {
-		t.Errorf("functionURL = %q, want %q", got, want)
 	}
 }
 

@@ -26,13 +26,17 @@ func computeTriggerStatus(
 		status.URL = functionURL(fn, gateway)
 	}
 	status.Active = new(ready.status == metav1.ConditionTrue)
-	for kind, v := range map[string]verdict{
-		v1alpha1.ConditionReady:       ready,
-		v1alpha1.ConditionReconciling: flag(false, ready),
-		v1alpha1.ConditionStalled:     flag(ready.status == metav1.ConditionFalse, ready),
+	waits := ready.reason == v1alpha1.ReasonPending
+	for _, c := range []struct {
+		kind string
+		verdict
+	}{
+		{v1alpha1.ConditionReady, ready},
+		{v1alpha1.ConditionReconciling, flag(waits, ready)},
+		{v1alpha1.ConditionStalled, flag(ready.status == metav1.ConditionFalse, ready)},
 	} {
 		meta.SetStatusCondition(&status.Conditions, metav1.Condition{
-			Type: kind, Status: v.status, Reason: v.reason, Message: v.message,
+			Type: c.kind, Status: c.status, Reason: c.reason, Message: c.message,
 			ObservedGeneration: trigger.Generation, LastTransitionTime: metav1.NewTime(now),
 		})
 	}
@@ -52,7 +56,7 @@ func triggerVerdict(trigger *v1alpha1.Trigger, fn *v1alpha1.Function) verdict {
 		return failed(v1alpha1.ReasonFunctionNotFound, fmt.Sprintf("Function %s does not exist in this namespace", spec.FunctionRef.Name))
 	}
 	if ready := readyOf(fn); ready.Status != metav1.ConditionTrue {
-		return failed(v1alpha1.ReasonPending, fmt.Sprintf("Function %s is not ready: %s", fn.Name, ready.Reason))
+		return unknown(v1alpha1.ReasonPending, fmt.Sprintf("Function %s is not ready: %s", fn.Name, ready.Reason))
 	}
 	return succeeded(v1alpha1.ReasonReady, "the function answers at status.url")
 }

@@ -70,7 +70,8 @@ func isRetryable(status int) bool {
 	return status >= http.StatusInternalServerError
 }
 
-func isNotFound(err error) bool {
+// IsNotFound says whether the registry answered that there is no such image.
+func IsNotFound(err error) bool {
 	var answer *transport.Error
 	return errors.As(err, &answer) && answer.StatusCode == http.StatusNotFound
 }

@@ -31,7 +31,7 @@ func (r *Registry) Resolve(ctx context.Context, ref string) (string, error) {
 func (r *Registry) Exists(ctx context.Context, ref string) (digest string, ok bool, err error) {
 	digest, err = r.Resolve(ctx, ref)
 	switch {
-	case isNotFound(err):
+	case IsNotFound(err):
 		return "", false, nil
 	case err != nil:
 		return "", false, err
@@ -47,10 +47,27 @@ func (r *Registry) Delete(ctx context.Context, ref string) error {
 	if err != nil {
 		return err
 	}
-	if err := remote.Delete(parsed, r.options(ctx)...); err != nil && !isNotFound(err) {
+	if err := remote.Delete(parsed, r.options(ctx)...); err != nil && !IsNotFound(err) {
 		return fmt.Errorf("deleting %s: %w", ref, err)
 	}
 	return nil
+}
+
+// Labels gives the labels of the image that ref names. Its configuration is bounded, as all documents of images are.
+func (r *Registry) Labels(ctx context.Context, ref string) (map[string]string, error) {
+	parsed, err := r.parse(ref)
+	if err != nil {
+		return nil, err
+	}
+	img, err := r.image(ctx, parsed)
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", ref, err)
+	}
+	config, err := img.ConfigFile()
+	if err != nil {
+		return nil, fmt.Errorf("reading the configuration of %s: %w", ref, err)
+	}
+	return config.Config.Labels, nil
 }
 
 func (r *Registry) resolve(ctx context.Context, ref name.Reference) (string, error) {

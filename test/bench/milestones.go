@@ -157,22 +157,32 @@ func podIsReady(p *corev1.Pod) bool {
 	return false
 }
 
+// buildMilestones follows the Job and the pod that were made in this run. Those of the run before may still be on their
+// way out.
 func buildMilestones(t timeline, records []record, fn *v1alpha1.Function) {
-	ours := func(r record) bool {
-		return r.obj.GetNamespace() == buildNamespace && r.obj.GetLabels()[v1alpha1.LabelFunction] == fn.Name
+	isNew := func(r record) bool {
+		return r.added && r.obj.GetNamespace() == buildNamespace && r.obj.GetLabels()[v1alpha1.LabelFunction] == fn.Name
 	}
-	at, ok := first(records, func(r record, _ *batchv1.Job) bool { return r.added && ours(r) })
+	var job, pod types.UID
+	at, ok := first(records, func(r record, j *batchv1.Job) bool { job = j.UID; return isNew(r) })
 	t.set(queued, at, ok)
-	at, ok = first(records, func(r record, j *batchv1.Job) bool { return ours(r) && jobIsComplete(j) })
-	t.set(built, at, ok)
-	pod := func(m milestone, reached func(record, *corev1.Pod) bool) {
-		at, ok := first(records, func(r record, p *corev1.Pod) bool { return ours(r) && reached(r, p) })
+	if ok {
+		at, ok = first(records, func(_ record, j *batchv1.Job) bool { return j.UID == job && jobIsComplete(j) })
+		t.set(built, at, ok)
+	}
+	at, ok = first(records, func(r record, p *corev1.Pod) bool { pod = p.UID; return isNew(r) })
+	t.set(buildPod, at, ok)
+	if !ok {
+		return
+	}
+	for m, reached := range map[milestone]func(*corev1.Pod) bool{
+		fetched:   func(p *corev1.Pod) bool { return stepEnded(p, "fetch") },
+		installed: func(p *corev1.Pod) bool { return stepEnded(p, "kaniko") },
+		pushed:    func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodSucceeded },
+	} {
+		at, ok := first(records, func(_ record, p *corev1.Pod) bool { return p.UID == pod && reached(p) })
 		t.set(m, at, ok)
 	}
-	pod(buildPod, func(r record, _ *corev1.Pod) bool { return r.added })
-	pod(fetched, func(_ record, p *corev1.Pod) bool { return stepEnded(p, "fetch") })
-	pod(installed, func(_ record, p *corev1.Pod) bool { return stepEnded(p, "kaniko") })
-	pod(pushed, func(_ record, p *corev1.Pod) bool { return p.Status.Phase == corev1.PodSucceeded })
 }
 
 func jobIsComplete(j *batchv1.Job) bool {

@@ -13,7 +13,6 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/naeel/sless/api/v1alpha1"
@@ -55,8 +54,15 @@ func podEvent(uid, reason string) *corev1.Event {
 
 func slice(uid string, ready bool) *discoveryv1.EndpointSlice {
 	return &discoveryv1.EndpointSlice{Endpoints: []discoveryv1.Endpoint{{
-		TargetRef: &corev1.ObjectReference{UID: types.UID(uid)}, Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(ready)},
+		TargetRef:  &corev1.ObjectReference{UID: types.UID(uid)},
+		Conditions: discoveryv1.EndpointConditions{Ready: new(ready)},
 	}}}
+}
+
+func earlierBuildPod() *corev1.Pod {
+	p := &corev1.Pod{ObjectMeta: metaOf(buildNamespace, "", "earlier")}
+	p.Status.Phase = corev1.PodSucceeded
+	return p
 }
 
 func buildPodOf(change func(*corev1.PodStatus)) *corev1.Pod {
@@ -93,7 +99,7 @@ func told(objects ...any) []record {
 
 type added struct{ client.Object }
 
-func terminating(p *corev1.Pod) { p.DeletionTimestamp = ptr.To(metav1.Unix(1, 0)) }
+func terminating(p *corev1.Pod) { p.DeletionTimestamp = new(metav1.Unix(1, 0)) }
 func bound(p *corev1.Pod)       { p.Spec.NodeName = "node" }
 func ready(p *corev1.Pod) {
 	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
@@ -151,6 +157,10 @@ func TestMilestones(t *testing.T) {
 				complete, // 5
 			),
 			want: map[milestone]int64{queued: 0, buildPod: 1, fetched: 2, installed: 3, pushed: 4, built: 5},
+		},
+		"a build after another": {
+			records: told(earlierBuildPod(), added{buildPodOf(func(*corev1.PodStatus) {})}, buildPodOf(ended("fetch"))),
+			want:    map[milestone]int64{buildPod: 1, fetched: 2},
 		},
 		"the objects of others": {
 			records: told(

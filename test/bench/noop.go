@@ -21,8 +21,8 @@ import (
 // quiet is how long writes are waited for after something that should cause none.
 const quiet = 2 * time.Second
 
-// measureNoop counts what an apply that changes nothing writes, and what a pass of the controller over an unchanged Function
-// writes. Both must be nothing.
+// measureNoop counts what an apply that changes nothing writes, and what a pass of the controller over an unchanged
+// Function writes. Both must be nothing.
 func measureNoop(ctx context.Context, b *bench, runs int) ([]*table, error) {
 	times := &table{block: "noop", title: "Applying the same file again", columns: sampleColumns("from apply to")}
 	writes := &table{block: "noop-writes", title: "API writes, all runs together",

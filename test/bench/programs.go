@@ -11,7 +11,8 @@ import (
 	"github.com/naeel/sless/api/v1alpha1"
 )
 
-// program is the code that is measured in one runtime. It answers {"number": N}, so that every change of the code shows.
+// program is the code that is measured in one runtime. It answers {"number": N}, so that every change of the code
+// shows.
 type program struct {
 	runtime string
 	file    string

@@ -21,9 +21,11 @@ func TestQuantile(t *testing.T) {
 		"median of an odd number":    {values: []int{3, 1, 2}, q: 0.5, want: 2},
 		"median of an even number":   {values: []int{4, 1, 3, 2}, q: 0.5, want: 2},
 		"p95 of fifteen is the last": {values: []int{15, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14}, q: 0.95, want: 15},
-		"p95 of twenty":              {values: []int{20, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19}, q: 0.95, want: 19},
-		"least":                      {values: []int{2, 1, 3}, q: 0, want: 1},
-		"greatest":                   {values: []int{2, 3, 1}, q: 1, want: 3},
+		"p95 of twenty": {
+			values: []int{20, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19}, q: 0.95, want: 19,
+		},
+		"least":    {values: []int{2, 1, 3}, q: 0, want: 1},
+		"greatest": {values: []int{2, 3, 1}, q: 1, want: 3},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

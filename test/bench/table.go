@@ -82,8 +82,8 @@ func rewriteFile(path string, tables []*table) error {
 	return os.WriteFile(path, rewritten, 0o644)
 }
 
-// rewritePage replaces what is between `<!-- bench:NAME -->` and `<!-- /bench:NAME -->` by the table of that block. It is an
-// error when the page has no such block.
+// rewritePage replaces what is between `<!-- bench:NAME -->` and `<!-- /bench:NAME -->` by the table of that block. It
+// is an error when the page has no such block.
 func rewritePage(page []byte, tables []*table) ([]byte, error) {
 	text := string(page)
 	for _, t := range tables {

@@ -6,6 +6,7 @@ package plan
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -119,6 +120,11 @@ func runningStep(pods []corev1.Pod) BuildStep {
 		if message := unschedulable(&pods[i]); message != "" {
 			step.Message = "the build waits for a node: " + message
 		}
+		for _, status := range buildSteps(&pods[i]) {
+			if w := status.State.Waiting; w != nil && w.Message != "" {
+				step.Message = fmt.Sprintf("step %s of the build waits: %s: %s", status.Name, w.Reason, truncate(w.Message))
+			}
+		}
 	}
 	return step
 }
@@ -143,8 +149,13 @@ func failedStep(state BuildState) BuildStep {
 	return BuildStep{Action: BuildDelete, Reason: v1alpha1.ReasonInternalError, Message: "the pod of the build is gone; it is built again"}
 }
 
+// buildSteps returns the states of the steps in the order in which they run.
+func buildSteps(pod *corev1.Pod) []corev1.ContainerStatus {
+	return append(slices.Clone(pod.Status.InitContainerStatuses), pod.Status.ContainerStatuses...)
+}
+
 func failedPod(pod *corev1.Pod) (BuildStep, bool) {
-	for _, status := range append(slices.Clone(pod.Status.InitContainerStatuses), pod.Status.ContainerStatuses...) {
+	for _, status := range buildSteps(pod) {
 		end := status.State.Terminated
 		if end == nil || end.ExitCode == 0 {
 			continue
@@ -166,11 +177,14 @@ func failedPod(pod *corev1.Pod) (BuildStep, bool) {
 // buildLogTailLines is how much of a build's log a condition carries.
 const buildLogTailLines = 15
 
+// builderChatter matches what kaniko says of itself, in its text format.
+var builderChatter = regexp.MustCompile(`^(time="[^"]*" )?level=(debug|info|warning) `)
+
 // buildLogTail returns the last lines of a build's log without the builder's own chatter.
 func buildLogTail(log string) string {
 	lines := []string{}
 	for line := range strings.SplitSeq(strings.TrimSpace(log), "\n") {
-		if line = strings.TrimRight(line, " \r"); line != "" && !strings.HasPrefix(line, "INFO") {
+		if line = strings.TrimRight(line, " \r"); line != "" && !builderChatter.MatchString(line) {
 			lines = append(lines, line)
 		}
 	}

@@ -89,13 +89,19 @@ func TestNextBuildStep(t *testing.T) {
 			}}}}}},
 			wantAction: BuildWait, wantReason: v1alpha1.ReasonBuilding, wantMessage: "0/1 nodes",
 		},
+		"image of a step cannot be pulled": {
+			state: BuildState{Job: makeJob("own"), Pods: []corev1.Pod{{Status: corev1.PodStatus{
+				InitContainerStatuses: []corev1.ContainerStatus{{Name: resources.BuildKaniko, State: corev1.ContainerState{
+					Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "no such image"}}}}}}}},
+			wantAction: BuildWait, wantReason: v1alpha1.ReasonBuilding, wantMessage: "kaniko of the build waits: ImagePullBackOff",
+		},
 		"out of memory": {
 			state:      BuildState{Job: failedJob, Pods: []corev1.Pod{failedBuildPod(resources.BuildKaniko, 137, "")}},
 			wantAction: BuildFailed, wantReason: v1alpha1.ReasonBuildOutOfMemory, wantMessage: "137",
 		},
 		"install failed": {
 			state: BuildState{Job: failedJob, Pods: []corev1.Pod{
-				failedBuildPod(resources.BuildKaniko, 1, "INFO Unpacking\nnpm error code E404\nnpm error 404 not found"),
+				failedBuildPod(resources.BuildKaniko, 1, "time=\"2026-01-01T00:00:00Z\" level=info msg=\"Unpacking\"\nnpm error code E404\nnpm error 404 not found"),
 			}},
 			wantAction: BuildFailed, wantReason: v1alpha1.ReasonBuildFailed, wantMessage: "npm error code E404\nnpm error 404 not found",
 		},
@@ -196,9 +202,9 @@ func TestBuildQueueNeverOverfillsAndNeverStalls(t *testing.T) {
 
 func TestBuildLogTail(t *testing.T) {
 	t.Parallel()
-	long := strings.Repeat("INFO noise\nline\n\n", 40) + "last"
+	long := strings.Repeat("level=info msg=noise\nline\n\n", 40) + "last"
 	got := strings.Split(buildLogTail(long), "\n")
-	if len(got) != buildLogTailLines || got[len(got)-1] != "last" || strings.Contains(strings.Join(got, ""), "INFO") {
+	if len(got) != buildLogTailLines || got[len(got)-1] != "last" || strings.Contains(strings.Join(got, ""), "noise") {
 		t.Errorf("buildLogTail keeps %d lines: %q", len(got), got)
 	}
 }

@@ -182,7 +182,6 @@ func kanikoArgs(opt BuildOptions) []string {
 		// Files with credentials for package indexes are removed in the step that uses them, and one snapshot keeps them
 		// out of every layer.
 		"--single-snapshot",
-		"--skip-unused-stages",
 		"--log-format=text",
 		"--log-timestamp=false",
 		"--image-download-retry=3",
