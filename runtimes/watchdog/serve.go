@@ -27,6 +27,9 @@ const (
 	// idleTimeout is longer than that of any client we know, so that the client is who closes an idle connection and
 	// never sends a call into a closing one.
 	idleTimeout = 10 * time.Minute
+	// readyHold is how long a readiness probe waits for the handler. It is below the time-out of the pods' probe, 2 s.
+	readyHold = 1500 * time.Millisecond
+	readyPoll = 5 * time.Millisecond
 )
 
 // server is one function container.
@@ -49,7 +52,6 @@ func serve(ctx context.Context, o *options, cfg worker.Config, log *slog.Logger)
 	workerCtx, stopWorker := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopWorker()
 	failed := make(chan error, 3)
-	go func() { failed <- s.supervisor.Run(workerCtx) }()
 	for _, part := range []struct {
 		name   string
 		server *http.Server
@@ -67,6 +69,8 @@ func serve(ctx context.Context, o *options, cfg worker.Config, log *slog.Logger)
 		}()
 	}
 	defer func() { _ = s.admin.Close() }()
+	// The ports are open before the worker starts, so that the first readiness probe finds somebody to wait for it.
+	go func() { failed <- s.supervisor.Run(workerCtx) }()
 	select {
 	case err := <-failed:
 		_ = s.function.Close()
@@ -104,7 +108,10 @@ func newServer(o *options, cfg worker.Config, log *slog.Logger) (*server, error)
 	return s, nil
 }
 
-func (s *server) readyz(w http.ResponseWriter, _ *http.Request) {
+// readyz answers when the handler is loaded, or when it has waited long enough. A probe that failed would be sent again a
+// second later only, so that a handler which loads in a moment would seem to take a second.
+func (s *server) readyz(w http.ResponseWriter, r *http.Request) {
+	s.awaitReady(r.Context())
 	switch {
 	case s.draining.Load():
 		http.Error(w, "draining", http.StatusServiceUnavailable)
@@ -112,6 +119,20 @@ func (s *server) readyz(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "the handler is not loaded", http.StatusServiceUnavailable)
 	default:
 		_, _ = w.Write([]byte("ok\n"))
+	}
+}
+
+func (s *server) awaitReady(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, readyHold)
+	defer cancel()
+	ticker := time.NewTicker(readyPoll)
+	defer ticker.Stop()
+	for !s.supervisor.Ready() && !s.draining.Load() {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
 	}
 }
 
