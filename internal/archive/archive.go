@@ -13,7 +13,9 @@
 // The compressor is a module pinned in go.mod and not the one of the Go release: an upgrade of the compiler must not
 // give every function a new digest. A golden test holds the digest; a change there means that every image is made anew.
 //
-// Paths are judged by the same rules on the way in (FromFiles) and on the way out (Extract). See Limits and Error.
+// Sources are maps (FromFiles), zip files (FromZip) and folders (FromDir). The same files give the same archive whichever
+// of them they come from. Paths are judged by the same rules on the way in and on the way out (Extract). See Limits and
+// Error.
 package archive
 
 import (
@@ -30,6 +32,20 @@ type Archive struct {
 	DiffID string
 	// Data is the gzip stream.
 	Data []byte
+}
+
+// Summary is what is known of an archive once it is written.
+type Summary struct {
+	// Digest is the SHA-256 of the gzip stream, as "sha256:" and 64 hex digits. It is the digest of the OCI layer.
+	Digest string
+	// DiffID is the SHA-256 of the tar inside in the same form. It is the diff ID of the OCI layer.
+	DiffID string
+	// Size is the number of bytes of the gzip stream.
+	Size int64
+	// Entries is the number of files and folders in the archive, the folders of Options.Prefix left out.
+	Entries int
+	// UnpackedBytes is the number of bytes of all file contents together.
+	UnpackedBytes int64
 }
 
 // Options say how an archive is made.
@@ -58,5 +74,5 @@ func FromFiles(files map[string]string, opt Options) (*Archive, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Archive{Digest: sum.digest, DiffID: sum.diffID, Data: buf.Bytes()}, nil
+	return &Archive{Digest: sum.Digest, DiffID: sum.DiffID, Data: buf.Bytes()}, nil
 }

@@ -346,8 +346,8 @@ func TestWriterExecutables(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if sum.size != int64(buf.Len()) {
-		t.Errorf("size is %d, want %d", sum.size, buf.Len())
+	if sum.Size != int64(buf.Len()) {
+		t.Errorf("size is %d, want %d", sum.Size, buf.Len())
 	}
 	dir := t.TempDir()
 	if err := Extract(&buf, dir, Limits{}); err != nil {

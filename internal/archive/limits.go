@@ -16,16 +16,24 @@ type Limits struct {
 	MaxPathBytes int
 	// MaxNameBytes is the most bytes that one element of a path may have. Linux file systems allow 255.
 	MaxNameBytes int
+	// MaxZipBytes is the most bytes that a zip may have as it comes in.
+	MaxZipBytes int64
+	// MaxZipRatio is how many times larger than its packed form a file of a zip may be, and all files together.
+	// Whatever unpacks to 1 MiB or less is not measured. Program text is at 3 to 10, long logs are at 20 to 50, the
+	// most that the format can do is 1032.
+	MaxZipRatio int64
 }
 
 var (
-	// DefaultLimits are those of an uploaded source: 250 MiB unpacked, 10,000 entries, depth 32.
+	// DefaultLimits are those of an uploaded source: 50 MiB as a zip, 250 MiB unpacked, 10,000 entries, depth 32.
 	DefaultLimits = Limits{
 		MaxTotalBytes: 250 << 20,
 		MaxEntries:    10_000,
 		MaxDepth:      32,
 		MaxPathBytes:  1024,
 		MaxNameBytes:  255,
+		MaxZipBytes:   50 << 20,
+		MaxZipRatio:   200,
 	}
 	// DefaultInlineLimits are those of a source inside an object of the Kubernetes API: 512 KiB, for the rest as
 	// DefaultLimits.
@@ -35,6 +43,8 @@ var (
 		MaxDepth:      32,
 		MaxPathBytes:  1024,
 		MaxNameBytes:  255,
+		MaxZipBytes:   50 << 20,
+		MaxZipRatio:   200,
 	}
 )
 
@@ -48,6 +58,8 @@ func (l Limits) withDefaults() Limits {
 		MaxDepth:      cmp.Or(l.MaxDepth, DefaultLimits.MaxDepth),
 		MaxPathBytes:  cmp.Or(l.MaxPathBytes, DefaultLimits.MaxPathBytes),
 		MaxNameBytes:  cmp.Or(l.MaxNameBytes, DefaultLimits.MaxNameBytes),
+		MaxZipBytes:   cmp.Or(l.MaxZipBytes, DefaultLimits.MaxZipBytes),
+		MaxZipRatio:   cmp.Or(l.MaxZipRatio, DefaultLimits.MaxZipRatio),
 	}
 }
 

@@ -16,6 +16,11 @@ const whiteoutPrefix = ".wh."
 
 // checkPath judges one path on its own and says what is wrong with it, or "".
 func checkPath(name string, limits Limits) string {
+	return checkPathBelow("", name, limits)
+}
+
+// checkPathBelow judges a path that begins with a folder, with its slash, whose elements are known to be right.
+func checkPathBelow(folder, name string, limits Limits) string {
 	switch {
 	case name == "":
 		return "is an empty path"
@@ -34,7 +39,7 @@ func checkPath(name string, limits Limits) string {
 	case strings.Count(name, "/") >= limits.MaxDepth:
 		return "is nested too deeply"
 	}
-	for element := range strings.SplitSeq(name, "/") {
+	for element := range strings.SplitSeq(name[len(folder):], "/") {
 		if problem := checkElement(element, limits); problem != "" {
 			return problem
 		}
@@ -84,11 +89,13 @@ func isForbiddenRune(r rune) bool {
 }
 
 // pathSet collects the files and folders of one source and finds those that cannot live beside each other, also on
-// file systems that ignore letter case or normalise Unicode.
+// file systems that ignore letter case or normalise Unicode. Every name is looked at once for all the paths that it is
+// in: normalising is slow enough to be an attack otherwise.
 type pathSet struct {
-	limits Limits
-	caser  cases.Caser
-	seen   map[string]seenPath // by folded path
+	limits  Limits
+	caser   cases.Caser
+	seen    map[string]seenPath // by folded path
+	folders map[string]string   // path with its slash to folded path with its slash
 }
 
 type seenPath struct {
@@ -97,26 +104,47 @@ type seenPath struct {
 }
 
 func newPathSet(limits Limits) *pathSet {
-	return &pathSet{limits: limits, caser: cases.Fold(), seen: map[string]seenPath{}}
+	return &pathSet{
+		limits: limits, caser: cases.Fold(), seen: map[string]seenPath{}, folders: map[string]string{"": ""},
+	}
 }
 
 // add takes a file or folder and all folders above it. A folder may come again, a file may not.
 func (s *pathSet) add(name string, isDir bool) error {
-	if problem := checkPath(name, s.limits); problem != "" {
+	if len(name) > s.limits.MaxPathBytes {
+		return &Error{Path: name, Problem: checkPath(name, s.limits)}
+	}
+	folder := s.knownFolder(name)
+	if problem := checkPathBelow(folder, name, s.limits); problem != "" {
 		return &Error{Path: name, Problem: problem}
 	}
-	for i, r := range name {
-		if r == '/' {
-			if err := s.insert(name[:i], true); err != nil {
-				return err
-			}
+	start := len(folder)
+	for {
+		length := strings.IndexByte(name[start:], '/')
+		if length < 0 {
+			return s.insert(name, start, isDir)
 		}
+		if err := s.insert(name[:start+length], start, true); err != nil {
+			return err
+		}
+		start += length + 1
 	}
-	return s.insert(name, isDir)
 }
 
-func (s *pathSet) insert(name string, isDir bool) error {
-	key := s.fold(name)
+// knownFolder gives the innermost folder of a path that was taken already, with its slash, or "".
+func (s *pathSet) knownFolder(name string) string {
+	for {
+		name = name[:strings.LastIndexByte(name, '/')+1]
+		if _, found := s.folders[name]; found {
+			return name
+		}
+		name = name[:len(name)-1]
+	}
+}
+
+// insert takes a path whose last element begins at start and whose folder was taken already.
+func (s *pathSet) insert(name string, start int, isDir bool) error {
+	key := s.folders[name[:start]] + s.fold(name[start:])
 	old, found := s.seen[key]
 	switch {
 	case !found:
@@ -124,6 +152,9 @@ func (s *pathSet) insert(name string, isDir bool) error {
 			return sourceError("has more than %d files and folders", s.limits.MaxEntries)
 		}
 		s.seen[key] = seenPath{path: name, isDir: isDir}
+		if isDir {
+			s.folders[name+"/"] = key + "/"
+		}
 	case old.path != name:
 		return pathError(name, "differs from %s only in letter case or Unicode form", quote(old.path))
 	case old.isDir != isDir:
@@ -134,7 +165,7 @@ func (s *pathSet) insert(name string, isDir bool) error {
 	return nil
 }
 
-// fold maps paths that a careless file system takes for the same one to the same key.
+// fold maps names that a careless file system takes for the same one to the same key.
 func (s *pathSet) fold(name string) string {
 	if isASCII(name) {
 		return strings.ToLower(name)

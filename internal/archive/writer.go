@@ -35,52 +35,60 @@ type entry struct {
 	path       string
 	size       int64
 	executable bool
+	isDir      bool // judged and counted, but not written: the folders in an archive come from its files
 	open       func() (io.ReadCloser, error)
-}
-
-// summary is what is known of an archive once it is written.
-type summary struct {
-	digest string // of the gzip stream
-	diffID string // of the tar
-	size   int64  // of the gzip stream
 }
 
 // writeEntries judges all entries before the first byte is written, then writes them in canonical order. It sorts the
 // slice that it is given.
-func writeEntries(w io.Writer, entries []entry, opt Options) (summary, error) {
+func writeEntries(w io.Writer, entries []entry, opt Options) (Summary, error) {
 	prefix, err := checkPrefix(opt.Prefix)
 	if err != nil {
-		return summary{}, err
+		return Summary{}, err
 	}
 	slices.SortFunc(entries, func(a, b entry) int { return cmp.Compare(a.path, b.path) })
-	if err := checkEntries(entries, opt.Limits.withDefaults()); err != nil {
-		return summary{}, err
+	unpacked, err := checkEntries(entries, opt.Limits.withDefaults())
+	if err != nil {
+		return Summary{}, err
 	}
 	aw := newWriter(w)
 	for _, e := range entries {
+		if e.isDir {
+			continue
+		}
 		e.path = prefix + e.path
 		if err := aw.add(e); err != nil {
-			return summary{}, err
+			return Summary{}, err
 		}
 	}
-	return aw.close()
+	sum, err := aw.close()
+	if err != nil {
+		return Summary{}, err
+	}
+	sum.Entries -= strings.Count(prefix, "/")
+	sum.UnpackedBytes = unpacked
+	return sum, nil
 }
 
-func checkEntries(entries []entry, limits Limits) error {
-	if len(entries) == 0 {
-		return sourceError("has no files")
-	}
-	paths, left := newPathSet(limits), limits.MaxTotalBytes
+// checkEntries gives the number of bytes of all contents together.
+func checkEntries(entries []entry, limits Limits) (int64, error) {
+	paths, files, left := newPathSet(limits), 0, limits.MaxTotalBytes
 	for _, e := range entries {
-		if err := paths.add(e.path, false); err != nil {
-			return err
+		if err := paths.add(e.path, e.isDir); err != nil {
+			return 0, err
 		}
 		if e.size < 0 || e.size > left {
-			return sourceError("has more than %d bytes", limits.MaxTotalBytes)
+			return 0, sourceError("has more than %d bytes", limits.MaxTotalBytes)
 		}
 		left -= e.size
+		if !e.isDir {
+			files++
+		}
 	}
-	return nil
+	if files == 0 {
+		return 0, sourceError("has no files")
+	}
+	return limits.MaxTotalBytes - left, nil
 }
 
 // checkPrefix gives the prefix with one slash at its end, or "". A wrong prefix is the fault of the program and not of
@@ -105,12 +113,14 @@ type writer struct {
 	packed   hash.Hash
 	unpacked hash.Hash
 	size     int64
+	entries  int
+	buffer   []byte
 	last     string   // path of the last file
 	folders  []string // folders that the last file is in, outermost first
 }
 
 func newWriter(w io.Writer) *writer {
-	aw := &writer{packed: sha256.New(), unpacked: sha256.New()}
+	aw := &writer{packed: sha256.New(), unpacked: sha256.New(), buffer: make([]byte, 64<<10)}
 	// The level is a constant in range, so there is no error.
 	aw.gzip, _ = gzip.NewWriterLevel(io.MultiWriter(w, aw.packed, (*byteCounter)(&aw.size)), compressionLevel)
 	aw.gzip.ModTime = time.Unix(0, 0) // what gzip means by no time
@@ -166,6 +176,7 @@ func (w *writer) writeHeader(header *tar.Header) error {
 	if err := w.tar.WriteHeader(header); err != nil {
 		return fmt.Errorf("writing header of %q: %w", header.Name, err)
 	}
+	w.entries++
 	return nil
 }
 
@@ -176,21 +187,24 @@ func (w *writer) copyContent(e entry) (err error) {
 	}
 	defer func() { err = errors.Join(err, content.Close()) }()
 	// One byte more than announced is asked for, so that a longer content is seen.
-	n, err := io.Copy(w.tar, io.LimitReader(content, e.size+1))
+	n, err := io.CopyBuffer(w.tar, io.LimitReader(content, e.size+1), w.buffer)
+	var refused *Error
 	switch {
+	case errors.As(err, &refused):
+		return refused
 	case errors.Is(err, tar.ErrWriteTooLong), err == nil && n != e.size:
 		return pathError(e.path, "does not have the announced size of %d bytes", e.size)
 	case err != nil:
-		return fmt.Errorf("writing %q: %w", e.path, err)
+		return fmt.Errorf("packing %q: %w", e.path, err)
 	}
 	return nil
 }
 
-func (w *writer) close() (summary, error) {
+func (w *writer) close() (Summary, error) {
 	if err := errors.Join(w.tar.Close(), w.gzip.Close()); err != nil {
-		return summary{}, fmt.Errorf("finishing archive: %w", err)
+		return Summary{}, fmt.Errorf("finishing archive: %w", err)
 	}
-	return summary{digest: digestOf(w.packed), diffID: digestOf(w.unpacked), size: w.size}, nil
+	return Summary{Digest: digestOf(w.packed), DiffID: digestOf(w.unpacked), Size: w.size, Entries: w.entries}, nil
 }
 
 // byteCounter counts what is written to it.

@@ -106,10 +106,16 @@ func (r *FunctionReconciler) finish(ctx context.Context, s *functionScope, err e
 	if written {
 		r.recordTransition(base, s.fn)
 	}
-	if fault != nil && fault.kind == kindPlatform {
+	switch {
+	case fault == nil:
+		return ctrl.Result{}, nil
+	case fault.kind == kindPlatform:
 		return ctrl.Result{}, fault
+	case fault.kind == kindWaiting && fault.condition == v1alpha1.ConditionBuilt:
+		return ctrl.Result{RequeueAfter: sharedBuildRecheck}, nil
+	default:
+		return ctrl.Result{}, nil
 	}
-	return ctrl.Result{}, nil
 }
 
 // recordTransition sends one event when the Ready condition changed its status or reason.
@@ -139,6 +145,9 @@ func (r *FunctionReconciler) ensureFinalizer(ctx context.Context, s *functionSco
 
 const (
 	maxEventNote = 1000
+	// sharedBuildRecheck is a net below the watch: a build that another Function has started may end before this one's
+	// status says that it waits for it.
+	sharedBuildRecheck = 30 * time.Second
 	// conflictDelay lets the cache catch up with the change that a pass has missed.
 	conflictDelay = 50 * time.Millisecond
 	// retryBase and retryMax bound the delay between attempts at a fault of the platform.

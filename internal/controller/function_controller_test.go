@@ -527,6 +527,27 @@ var _ = Describe("A Function with dependencies", Serial, func() {
 		}
 	})
 
+	It("shares a build within a namespace, also when the Function that began it goes away", func(ctx SpecContext) {
+		namespace := newNamespace(ctx)
+		first, second := node("shares-first", namespace, "shared"), node("shares-second", namespace, "shared")
+		Expect(k8sClient.Create(ctx, first)).To(Succeed())
+		job := buildOf(ctx, first)
+		Eventually(started(ctx, job)).Should(BeTrue())
+		Expect(k8sClient.Create(ctx, second)).To(Succeed())
+		readyIs(ctx, second, "Unknown/Building")
+		Expect(k8sClient.Delete(ctx, first)).To(Succeed())
+		again := buildOf(ctx, second)
+		Expect(again.Name).To(Equal(job.Name))
+		Eventually(started(ctx, again)).Should(BeTrue())
+		succeed(ctx, again)
+		rollOut(ctx, second)
+		readyIs(ctx, second, "True/Ready")
+
+		third := node("shares-third", namespace, "shared")
+		Expect(k8sClient.Create(ctx, third)).To(Succeed())
+		readyIs(ctx, third, "Unknown/RollingOut")
+	})
+
 	It("tells how the build failed, does not try again, and removes the build with the Function", func(ctx SpecContext) {
 		fn := node("fails", newNamespace(ctx), "no-such-package")
 		Expect(k8sClient.Create(ctx, fn)).To(Succeed())

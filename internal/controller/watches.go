@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -15,7 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/naeel/sless/api/v1alpha1"
-	"github.com/naeel/sless/internal/controller/plan"
 	"github.com/naeel/sless/internal/controller/resources"
 )
 
@@ -28,16 +28,23 @@ func functionForObject(_ context.Context, obj client.Object) []reconcile.Request
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}}
 }
 
-// functionsForBuild leads from a build to its Function, and from one that ended to those that wait for its slot.
+// functionsForBuild leads from a build to those whom its state may concern: its own Function, the Functions of the same
+// namespace that wait for a build, since they may share it, and the owners of builds that wait for a free slot.
 func functionsForBuild(reader client.Reader) func(context.Context, client.Object) []reconcile.Request {
 	return func(ctx context.Context, obj client.Object) []reconcile.Request {
 		requests := functionForObject(ctx, obj)
-		job, ok := obj.(*batchv1.Job)
-		if !ok || (!plan.Finished(job) && job.DeletionTimestamp.IsZero()) {
+		namespace, _, _ := strings.Cut(obj.GetAnnotations()[v1alpha1.AnnotationOwner], "/")
+		functions := &v1alpha1.FunctionList{}
+		if err := reader.List(ctx, functions, client.InNamespace(namespace)); err != nil {
 			return requests
 		}
+		for i := range functions.Items {
+			if waitsForBuild(&functions.Items[i]) {
+				requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&functions.Items[i])})
+			}
+		}
 		jobs := &batchv1.JobList{}
-		if err := reader.List(ctx, jobs, client.InNamespace(job.Namespace)); err != nil {
+		if err := reader.List(ctx, jobs, client.InNamespace(obj.GetNamespace())); err != nil {
 			return requests
 		}
 		for i := range jobs.Items {
@@ -47,6 +54,11 @@ func functionsForBuild(reader client.Reader) func(context.Context, client.Object
 		}
 		return requests
 	}
+}
+
+func waitsForBuild(fn *v1alpha1.Function) bool {
+	c := meta.FindStatusCondition(fn.Status.Conditions, v1alpha1.ConditionBuilt)
+	return c != nil && (c.Reason == v1alpha1.ReasonBuilding || c.Reason == v1alpha1.ReasonBuildQueued)
 }
 
 // functionsOfDeployNamespace leads from a deploy namespace, or from its policy, to the Functions that run in it.

@@ -186,7 +186,7 @@ func checkRefusal(t testing.TB, a answer, wantStatus int, wantReason string) err
 	if got := a.header.Get("Content-Type"); got != "application/json" {
 		t.Errorf("Content-Type = %q", got)
 	}
-	if id := a.header.Values(headerRequestID); len(id) != 1 || id[0] == "" || id[0] != body.RequestID {
+	if id := a.header.Values(HeaderRequestID); len(id) != 1 || id[0] == "" || id[0] != body.RequestID {
 		t.Errorf("request id is %q in the header and %q in the body", id, body.RequestID)
 	}
 	if body.Error == "" {

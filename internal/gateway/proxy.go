@@ -156,7 +156,7 @@ func (p *proxy) rewrite(pr *httputil.ProxyRequest) {
 	out.Trailer = in.Trailer // the map that the server fills when the body has been read
 	fn := c.route.Function
 	setForwarded(in, out, publicPrefix+fn.Namespace+"/"+fn.Name, p.trusted)
-	out.Header[headerRequestID] = []string{c.id}
+	out.Header[HeaderRequestID] = []string{c.id}
 }
 
 // modifyResponse runs when the header of the function's answer is there.
@@ -166,7 +166,7 @@ func modifyResponse(res *http.Response) error {
 		return context.Cause(res.Request.Context())
 	}
 	c.observed.answered()
-	res.Header[headerRequestID] = []string{c.id}
+	res.Header[HeaderRequestID] = []string{c.id}
 	if res.StatusCode == http.StatusSwitchingProtocols {
 		// ReverseProxy strips hop-by-hop headers from all answers but this one.
 		upgrade := res.Header.Get("Upgrade")

@@ -62,7 +62,7 @@ func TestRequestIsKept(t *testing.T) {
 			want := http.Header{
 				"Content-Type": {"application/x-odd"}, "X-Many": {"1", "2"}, "User-Agent": {"Go-http-client/1.1"},
 				"X-Forwarded-For": {"127.0.0.1"}, "X-Forwarded-Host": {"shop.example"}, "X-Forwarded-Proto": {"http"},
-				"X-Forwarded-Prefix": {"/fn/demo/hello"}, headerRequestID: got.header[headerRequestID],
+				"X-Forwarded-Prefix": {"/fn/demo/hello"}, HeaderRequestID: got.header[HeaderRequestID],
 				"Content-Length": got.header["Content-Length"],
 			}
 			if got.header["Content-Length"] == nil {
@@ -159,7 +159,7 @@ func TestAnswerIsKept(t *testing.T) {
 				want = http.Header{}
 			}
 			want["X-Many"] = []string{"1", "2"}
-			want[headerRequestID] = res.Header[headerRequestID]
+			want[HeaderRequestID] = res.Header[HeaderRequestID]
 			want["Date"] = res.Header["Date"]
 			if diff := cmp.Diff(want, res.Header); diff != "" {
 				t.Errorf("headers (-want +got):\n%s", diff)

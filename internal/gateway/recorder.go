@@ -35,7 +35,7 @@ func (w *recorder) WriteHeader(status int) {
 	if w.status == 0 {
 		w.status = status
 		h := w.Header()
-		h[headerRequestID] = []string{w.id}
+		h[HeaderRequestID] = []string{w.id}
 		if _, ok := h["Content-Type"]; !ok {
 			// A function that says nothing about the type of its body is left alone: net/http would guess.
 			h["Content-Type"] = nil

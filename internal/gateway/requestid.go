@@ -9,15 +9,15 @@ import (
 	"strings"
 )
 
-// headerRequestID names a call in the gateway's answer, in the function and in the logs.
-const headerRequestID = "X-Request-Id"
+// HeaderRequestID names a call in the gateway's answer, in the function and in the logs.
+const HeaderRequestID = "X-Request-Id"
 
 // maxRequestIDLength bounds a request id that a client chose, in bytes.
 const maxRequestIDLength = 128
 
-// requestID returns the id that the client gave, when it gave exactly one valid one, else a new one.
-func requestID(h http.Header) string {
-	if given := h[headerRequestID]; len(given) == 1 && validRequestID(given[0]) {
+// RequestID returns the id that the client gave, when it gave exactly one valid one, else a new one.
+func RequestID(h http.Header) string {
+	if given := h[HeaderRequestID]; len(given) == 1 && validRequestID(given[0]) {
 		return given[0]
 	}
 	var b [16]byte

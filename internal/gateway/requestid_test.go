@@ -31,16 +31,16 @@ func TestRequestID(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := requestID(http.Header{headerRequestID: tc.given})
+			got := RequestID(http.Header{HeaderRequestID: tc.given})
 			if !validRequestID(got) {
-				t.Errorf("requestID gave the invalid %q", got)
+				t.Errorf("RequestID gave the invalid %q", got)
 			}
 			if kept := len(tc.given) > 0 && got == tc.given[0]; kept != tc.wantKept {
-				t.Errorf("requestID(%q) = %q, want kept %v", tc.given, got, tc.wantKept)
+				t.Errorf("RequestID(%q) = %q, want kept %v", tc.given, got, tc.wantKept)
 			}
 		})
 	}
-	if first, second := requestID(nil), requestID(nil); first == second {
+	if first, second := RequestID(nil), RequestID(nil); first == second {
 		t.Error("two calls got the same id")
 	}
 }
@@ -50,23 +50,23 @@ func TestRequestIDInEveryAnswer(t *testing.T) {
 	t.Parallel()
 	seen := make(chan []string, 1)
 	g := startFunction(t, func(w http.ResponseWriter, r *http.Request) {
-		seen <- r.Header.Values(headerRequestID)
-		w.Header().Add(headerRequestID, "of-the-function")
-		w.Header().Add(headerRequestID, "twice")
+		seen <- r.Header.Values(HeaderRequestID)
+		w.Header().Add(HeaderRequestID, "of-the-function")
+		w.Header().Add(HeaderRequestID, "twice")
 		switch r.URL.Path {
 		case "/hints": // informational answers empty the header map
 			w.Header().Set("Link", "</x>; rel=preload")
 			w.WriteHeader(http.StatusEarlyHints)
 		case "/hidden": // hop-by-hop names must not take the id away
-			w.Header().Set("Connection", headerRequestID)
+			w.Header().Set("Connection", HeaderRequestID)
 		}
 	})
 	for _, path := range []string{"/", "/hints", "/hidden"} {
 		req := newRequest(t, http.MethodGet, g.url+"/fn/demo/hello"+path, nil)
-		req.Header.Set(headerRequestID, "mine-1")
-		req.Header.Set("Connection", headerRequestID)
+		req.Header.Set(HeaderRequestID, "mine-1")
+		req.Header.Set("Connection", HeaderRequestID)
 		a := do(t, newClient(t), req)
-		if got := a.header.Values(headerRequestID); len(got) != 1 || got[0] != "mine-1" {
+		if got := a.header.Values(HeaderRequestID); len(got) != 1 || got[0] != "mine-1" {
 			t.Errorf("%s: the client got %q", path, got)
 		}
 		if got := receive(t, seen); len(got) != 1 || got[0] != "mine-1" {
@@ -74,8 +74,8 @@ func TestRequestIDInEveryAnswer(t *testing.T) {
 		}
 	}
 	for _, path := range []string{"/healthz", "/readyz"} {
-		if a := get(t, g.url+path); a.status != http.StatusOK || a.header.Get(headerRequestID) == "" {
-			t.Errorf("%s: %d with id %q", path, a.status, a.header.Get(headerRequestID))
+		if a := get(t, g.url+path); a.status != http.StatusOK || a.header.Get(HeaderRequestID) == "" {
+			t.Errorf("%s: %d with id %q", path, a.status, a.header.Get(HeaderRequestID))
 		}
 	}
 }

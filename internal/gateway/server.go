@@ -88,7 +88,7 @@ func New(cfg Config, resolver Resolver, metrics *Metrics, gatherer prometheus.Ga
 // ServeHTTP serves the public port: calls of functions, /healthz and /readyz. There is no mux, because that would clean
 // paths and redirect, and a function's paths are its own.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	rec := &recorder{ResponseWriter: w, id: requestID(r.Header), last: s.stopping.Err() != nil}
+	rec := &recorder{ResponseWriter: w, id: RequestID(r.Header), last: s.stopping.Err() != nil}
 	switch path := rawPath(r.URL); {
 	case path == "/healthz":
 		writeText(rec, http.StatusOK, "ok\n")
@@ -141,19 +141,19 @@ func (s *Server) Run(ctx context.Context) error {
 func (s *Server) serve(ctx context.Context, public, metrics net.Listener) error {
 	base, abort := context.WithCancelCause(context.Background())
 	defer abort(nil)
-	publicServer := newServer(s, s.cfg.Log)
+	publicServer := NewHTTPServer(s, s.cfg.Log)
 	publicServer.MaxHeaderBytes = maxClientHeader
 	publicServer.BaseContext = func(net.Listener) context.Context { return base }
 
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.gatherer, promhttp.HandlerOpts{Timeout: metricsTimeout}))
-	metricsServer := newServer(mux, s.cfg.Log)
+	metricsServer := NewHTTPServer(mux, s.cfg.Log)
 	metricsServer.WriteTimeout = 2 * metricsTimeout
 
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return serveUntilClosed(publicServer, public) })
+	group.Go(func() error { return ServeUntilClosed(publicServer, public) })
 	if metrics != nil {
-		group.Go(func() error { return serveUntilClosed(metricsServer, metrics) })
+		group.Go(func() error { return ServeUntilClosed(metricsServer, metrics) })
 	}
 	group.Go(func() error {
 		<-ctx.Done()
@@ -214,9 +214,9 @@ func (s *Server) rebalance(ctx context.Context) {
 	}
 }
 
-// newServer returns a server without a limit on the whole of a request, because calls may stream for as long as they
+// NewHTTPServer returns a server without a limit on the whole of a request, because calls may stream for as long as they
 // like.
-func newServer(handler http.Handler, logger logr.Logger) *http.Server {
+func NewHTTPServer(handler http.Handler, logger logr.Logger) *http.Server {
 	return &http.Server{
 		Handler: handler,
 		// OPTIONS * gets an answer of ours, with a request id.
@@ -228,7 +228,8 @@ func newServer(handler http.Handler, logger logr.Logger) *http.Server {
 	}
 }
 
-func serveUntilClosed(server *http.Server, listener net.Listener) error {
+// ServeUntilClosed serves until the server is closed or shut down, which is no error.
+func ServeUntilClosed(server *http.Server, listener net.Listener) error {
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serving on %s: %w", listener.Addr(), err)
 	}

@@ -129,7 +129,7 @@ func TestWebSocket(t *testing.T) {
 	head, r, w := upgradeCall(t, g)
 	if !strings.HasPrefix(head, "HTTP/1.1 101 ") || !strings.Contains(head, "Upgrade: websocket\r\n") ||
 		!strings.Contains(head, "Sec-Websocket-Accept: ok\r\n") || strings.Contains(head, "secret") ||
-		strings.Count(head, headerRequestID+": ") != 1 {
+		strings.Count(head, HeaderRequestID+": ") != 1 {
 		t.Fatalf("head:\n%s", head)
 	}
 	if got, err := r.ReadString('\n'); got != "welcome\n" {

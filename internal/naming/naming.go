@@ -16,6 +16,8 @@ const (
 	RepositoryPrefix = "sless-"
 
 	deployPrefix = "sless-fn-"
+	tenantPrefix = "sless-"
+	tenantBytes  = 8
 	maxLabel     = 63
 	hashLength   = 8
 	// FunctionPort is the port of a function's Service and of its containers.
@@ -33,6 +35,13 @@ func DeployNamespace(userNamespace string) string {
 	}
 	cut := strings.TrimRight(name[:maxLabel-hashLength-1], "-")
 	return cut + "-" + Hash(userNamespace)[:hashLength]
+}
+
+// TenantNamespace returns the user namespace of a tenant of the gateway's API: sless- and the first 8 bytes of the SHA-256
+// of the token's sub in hexadecimal.
+func TenantNamespace(subject string) string {
+	sum := sha256.Sum256([]byte(subject))
+	return tenantPrefix + hex.EncodeToString(sum[:tenantBytes])
 }
 
 // CodeRepository returns the repository of a Function's images, flat, so that registries with two-level names work.

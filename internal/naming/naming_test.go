@@ -46,6 +46,27 @@ func TestDeployNamespaceKeepsLongNamesApart(t *testing.T) {
 	}
 }
 
+func TestTenantNamespace(t *testing.T) {
+	t.Parallel()
+	// The digests were computed with sha256sum. Other programs compute the same names.
+	for subject, want := range map[string]string{
+		"alice":            "sless-2bd806c97f0e00af",
+		"user@example.com": "sless-b4c9a289323b21a0",
+		"":                 "sless-e3b0c44298fc1c14",
+	} {
+		got := TenantNamespace(subject)
+		if got != want {
+			t.Errorf("TenantNamespace(%q) = %q, want %q", subject, got, want)
+		}
+		if problems := validation.IsDNS1123Label(DeployNamespace(got)); len(problems) > 0 {
+			t.Errorf("DeployNamespace(%q) is no label: %v", got, problems)
+		}
+	}
+	if TenantNamespace("Alice") == TenantNamespace("alice") {
+		t.Error("TenantNamespace does not tell upper from lower case")
+	}
+}
+
 func TestRepositories(t *testing.T) {
 	t.Parallel()
 	if got, want := CodeRepository("docker.io/acme", "shop", "cart"), "docker.io/acme/sless-shop-cart"; got != want {
