@@ -12,12 +12,14 @@ CONTROLLER_GEN ?= $(LOCALBIN)/controller-gen
 CRD_REF_DOCS ?= $(LOCALBIN)/crd-ref-docs
 GOLANGCI_LINT ?= $(LOCALBIN)/golangci-lint
 KUBE_API_LINTER ?= $(LOCALBIN)/golangci-lint-kube-api-linter
+LOGCHECK ?= $(LOCALBIN)/logcheck
 
 KUSTOMIZE_VERSION ?= v5.8.1
 CONTROLLER_TOOLS_VERSION ?= v0.23.0
 CRD_REF_DOCS_VERSION ?= v0.3.0
 GOLANGCI_LINT_VERSION ?= v2.13.1
 KUBE_API_LINTER_VERSION ?= v0.0.0-20260716143926-092fe0c72997
+LOGCHECK_VERSION ?= v0.11.0
 
 SHELL = /usr/bin/env bash -o pipefail
 .SHELLFLAGS = -ec
@@ -104,9 +106,10 @@ vet: ## Run go vet, also over the end-to-end tests.
 	@go vet -tags=e2e ./test/e2e/
 
 .PHONY: lint
-lint: $(GOLANGCI_LINT) $(KUBE_API_LINTER) ## Run all linters.
+lint: $(GOLANGCI_LINT) $(KUBE_API_LINTER) $(LOGCHECK) ## Run all linters.
 	"$(GOLANGCI_LINT)" run
 	"$(KUBE_API_LINTER)" run --config=.golangci-kal.yml ./api/...
+	"$(LOGCHECK)" ./...
 
 .PHONY: lint-fix
 lint-fix: $(GOLANGCI_LINT) ## Run golangci-lint and let it mend what it can.
@@ -196,6 +199,8 @@ $(GOLANGCI_LINT):
 	$(call go-install-tool,$@,github.com/golangci/golangci-lint/v2/cmd/golangci-lint,$(GOLANGCI_LINT_VERSION))
 $(KUBE_API_LINTER):
 	$(call go-install-tool,$@,sigs.k8s.io/kube-api-linter/cmd/golangci-lint-kube-api-linter,$(KUBE_API_LINTER_VERSION))
+$(LOGCHECK):
+	$(call go-install-tool,$@,sigs.k8s.io/logtools/logcheck,$(LOGCHECK_VERSION))
 
 # $1 the file, $2 the package, $3 the version.
 define go-install-tool
