@@ -71,9 +71,10 @@ test-e2e: ## Run the stories of users on a real cluster.
 	SLESS_E2E_CLUSTER=$(CLUSTER) go test -tags=e2e ./test/e2e/ -count=1 -timeout=40m -v -ginkgo.v $(TEST_ARGS)
 
 .PHONY: fuzz
-fuzz: ## Fuzz the archive package for a minute each.
-	go test ./internal/archive -run='^$$' -fuzz=FuzzFromFiles -fuzztime=1m
-	go test ./internal/archive -run='^$$' -fuzz=FuzzExtract -fuzztime=1m
+fuzz: ## Fuzz the archive package, a minute for each target.
+	@for target in FuzzFromFiles FuzzFromZip FuzzFromZipEntries FuzzExtract; do \
+		go test ./internal/archive -run='^$$' -fuzz="^$$target\$$" -fuzztime=1m; \
+	done
 
 .PHONY: bench
 bench: ## Measure on a real cluster and print tables (docs/benchmarks.md).

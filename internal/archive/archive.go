@@ -13,9 +13,9 @@
 // The compressor is a module pinned in go.mod and not the one of the Go release: an upgrade of the compiler must not
 // give every function a new digest. A golden test holds the digest; a change there means that every image is made anew.
 //
-// Sources are maps (FromFiles), zip files (FromZip) and folders (FromDir). The same files give the same archive whichever
-// of them they come from. Paths are judged by the same rules on the way in and on the way out (Extract). See Limits and
-// Error.
+// Sources are maps (FromFiles), zip files (FromZip) and folders (FromDir). The same files give the same archive
+// whichever of them they come from. Paths are judged by the same rules on the way in and on the way out (Extract). See
+// Limits and Error.
 package archive
 
 import (

@@ -24,7 +24,8 @@ func writeTree(t testing.TB, files map[string]string) string {
 	dir := t.TempDir()
 	for name, content := range files {
 		file := filepath.Join(dir, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(content), 0o600)); err != nil {
+		err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(content), 0o600))
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -100,7 +101,6 @@ func TestFromDirRefuses(t *testing.T) {
 	tests := map[string]struct {
 		files     map[string]string
 		make      func(dir string) error
-		limits    Limits
 		wantError string
 	}{
 		"link": {
@@ -126,12 +126,44 @@ func TestFromDirRefuses(t *testing.T) {
 			},
 			wantError: `"x" is a socket; only files and folders are taken`,
 		},
-		"not UTF-8":   {files: map[string]string{"\xff": ""}, wantError: `"\xff" is not valid UTF-8`},
-		"backslash":   {files: map[string]string{`a\b`: ""}, wantError: `"a\\b" has a backslash; folders are separated by /`},
-		"whiteout":    {files: map[string]string{".wh.a": ""}, wantError: `".wh.a" has a name that starts with .wh., which deletes files in an image`},
-		"letter case": {files: map[string]string{"A": "", "a": ""}, wantError: `"a" differs from "A" only in letter case or Unicode form`},
-		"nothing":     {wantError: "the source has no files"},
-		"only git":    {files: map[string]string{".git/HEAD": ""}, wantError: "the source has no files"},
+		"not UTF-8": {files: map[string]string{"\xff": ""}, wantError: `"\xff" is not valid UTF-8`},
+		"backslash": {files: map[string]string{`a\b`: ""}, wantError: `"a\\b" has a backslash; folders are separated by /`},
+		"whiteout": {
+			files:     map[string]string{".wh.a": ""},
+			wantError: `".wh.a" has a name that starts with .wh., which deletes files in an image`,
+		},
+		"letter case": {
+			files:     map[string]string{"A": "", "a": ""},
+			wantError: `"a" differs from "A" only in letter case or Unicode form`,
+		},
+		"nothing":  {wantError: "the source has no files"},
+		"only git": {files: map[string]string{".git/HEAD": ""}, wantError: "the source has no files"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := writeTree(t, tc.files)
+			if tc.make != nil {
+				if err := tc.make(dir); err != nil {
+					t.Fatal(err)
+				}
+			}
+			_, err := FromDir(openRoot(t, dir), io.Discard, Options{})
+			var refused *Error
+			if !errors.As(err, &refused) || err.Error() != tc.wantError {
+				t.Errorf("got error %v, want %s", err, tc.wantError)
+			}
+		})
+	}
+}
+
+func TestFromDirLimits(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		files     map[string]string
+		limits    Limits
+		wantError string
+	}{
 		"depth": {
 			files: map[string]string{"a/b/c/d": ""}, limits: Limits{MaxDepth: 2}, wantError: `"a/b/c" is nested too deeply`,
 		},
@@ -147,13 +179,7 @@ func TestFromDirRefuses(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			dir := writeTree(t, tc.files)
-			if tc.make != nil {
-				if err := tc.make(dir); err != nil {
-					t.Fatal(err)
-				}
-			}
-			_, err := FromDir(openRoot(t, dir), io.Discard, Options{Limits: tc.limits})
+			_, err := FromDir(openRoot(t, writeTree(t, tc.files)), io.Discard, Options{Limits: tc.limits})
 			var refused *Error
 			if !errors.As(err, &refused) || err.Error() != tc.wantError {
 				t.Errorf("got error %v, want %s", err, tc.wantError)

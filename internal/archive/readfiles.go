@@ -10,9 +10,9 @@ import (
 )
 
 // ReadFiles gives the contents of those of the named files that the archive r has; the others are missing in the map.
-// The names are those of the source, without opt.Prefix. A named file of more than maxBytes gives an *Error, and so does
-// an archive over the limits or a damaged one. The archive is read to its end, so that a reader given by Verify has the
-// last word about it.
+// The names are those of the source, without opt.Prefix. A named file of more than maxBytes gives an *Error, and so
+// does a damaged archive or one with more bytes than the limits allow. The archive is read to its end, so that a reader
+// given by Verify has the last word about it. The paths in it are not judged again.
 func ReadFiles(r io.Reader, names []string, maxBytes int64, opt Options) (map[string][]byte, error) {
 	prefix, err := checkPrefix(opt.Prefix)
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 func TestReadFiles(t *testing.T) {
 	t.Parallel()
 	files := map[string]string{"package.json": "{}", "src/package.json": "other", "empty": "", "app/x": "x", "z": "12345"}
+	manifest := map[string][]byte{"package.json": []byte("{}")}
 	tests := map[string]struct {
 		prefix    string
 		names     []string
@@ -22,9 +23,12 @@ func TestReadFiles(t *testing.T) {
 		want      map[string][]byte
 		wantError string
 	}{
-		"some":      {"app/", []string{"package.json", "package-lock.json"}, 100, map[string][]byte{"package.json": []byte("{}")}, ""},
-		"no prefix": {"", []string{"package.json"}, 100, map[string][]byte{"package.json": []byte("{}")}, ""},
-		"nested":    {"app", []string{"src/package.json", "app/x"}, 100, map[string][]byte{"src/package.json": []byte("other"), "app/x": []byte("x")}, ""},
+		"some":      {"app/", []string{"package.json", "package-lock.json"}, 100, manifest, ""},
+		"no prefix": {"", []string{"package.json"}, 100, manifest, ""},
+		"nested": {
+			"app", []string{"src/package.json", "app/x"}, 100,
+			map[string][]byte{"src/package.json": []byte("other"), "app/x": []byte("x")}, "",
+		},
 		"empty":     {"app/", []string{"empty"}, 0, map[string][]byte{"empty": {}}, ""},
 		"folder":    {"app/", []string{"src", "src/"}, 100, map[string][]byte{}, ""},
 		"none":      {"app/", nil, 100, map[string][]byte{}, ""},
@@ -51,15 +55,18 @@ func TestReadFiles(t *testing.T) {
 
 func TestReadFilesOfDamagedArchives(t *testing.T) {
 	t.Parallel()
-	good := packTar(t, tar.Header{Typeflag: tar.TypeReg, Name: "a", Size: 3}, tar.Header{Typeflag: tar.TypeReg, Name: "b", Size: 100_000})
+	file := func(name string, size int64) tar.Header {
+		return tar.Header{Typeflag: tar.TypeReg, Name: name, Size: size}
+	}
+	good := packTar(t, file("a", 3), file("b", 100_000))
 	tests := map[string]struct {
 		data   []byte
 		limits Limits
 	}{
 		"cut":    {data: good[:len(good)-1]},
 		"tail":   {data: append(bytes.Clone(good), 'x')},
-		"twice":  {data: packTar(t, tar.Header{Typeflag: tar.TypeReg, Name: "a"}, tar.Header{Typeflag: tar.TypeReg, Name: "a"})},
-		"limits": {data: packTar(t, tar.Header{Typeflag: tar.TypeReg, Name: "b", Size: 10 << 20}), limits: Limits{MaxTotalBytes: 1, MaxEntries: 1}},
+		"twice":  {data: packTar(t, file("a", 0), file("a", 0))},
+		"limits": {data: packTar(t, file("b", 10<<20)), limits: Limits{MaxTotalBytes: 1, MaxEntries: 1}},
 		"none":   {},
 	}
 	if _, err := ReadFiles(bytes.NewReader(good), nil, 10, Options{Prefix: "../"}); err == nil {

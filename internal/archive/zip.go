@@ -16,8 +16,8 @@ import (
 // minRatioBytes is how large something must be before MaxZipRatio is asked.
 const minRatioBytes = 1 << 20
 
-// FromZip writes the canonical archive of the zip in the first size bytes of r to w. Neither the zip nor the archive nor
-// a file is held in memory. The frame of the zip, all names, modes and sizes are judged before the first byte is
+// FromZip writes the canonical archive of the zip in the first size bytes of r to w. Neither the zip nor the archive
+// nor a file is held in memory. The frame of the zip, all names, modes and sizes are judged before the first byte is
 // written, the contents while they are written; so after an error, w may have got the beginning of an archive.
 //
 // What counts is the directory at the end of the zip. Times, owners, comments, extra fields, order and compression of

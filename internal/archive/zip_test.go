@@ -114,10 +114,12 @@ func TestFromZipLimits(t *testing.T) {
 		limits      Limits
 		wantProblem string
 	}{
-		"total":       {plain("a", "b"), Limits{MaxTotalBytes: 23}, "has more than 23 bytes"},
-		"entries":     {plain("d/a", "b"), Limits{MaxEntries: 2}, "has more than 2 files and folders"},
-		"folders":     {plain("a/", "b/", "c"), Limits{MaxEntries: 2}, "has more than 2 files and folders"},
-		"records":     {plain(".DS_Store", "a/.DS_Store", "b"), Limits{MaxEntries: 1}, "has more than 2 entries in its zip directory"},
+		"total":   {plain("a", "b"), Limits{MaxTotalBytes: 23}, "has more than 23 bytes"},
+		"entries": {plain("d/a", "b"), Limits{MaxEntries: 2}, "has more than 2 files and folders"},
+		"folders": {plain("a/", "b/", "c"), Limits{MaxEntries: 2}, "has more than 2 files and folders"},
+		"records": {
+			plain(".DS_Store", "a/.DS_Store", "b"), Limits{MaxEntries: 1}, "has more than 2 entries in its zip directory",
+		},
 		"zip":         {plain("a"), Limits{MaxZipBytes: 20}, "has more than 20 bytes as a zip archive"},
 		"ratio":       {bombZips()["bomb"].zip, Limits{MaxZipRatio: 100}, "unpacks to more than 100 times its packed size"},
 		"ratio, set":  {bombZips()["bomb"].zip, Limits{MaxZipRatio: 1100}, ""},
@@ -249,7 +251,8 @@ func TestFromZipFailures(t *testing.T) {
 			t.Fatalf("without the end from %d on, the error was %v", missing, err)
 		}
 	}
-	if _, err := FromZip(bytes.NewReader(data), int64(len(data)), failingWriter{broken}, Options{}); !errors.Is(err, broken) {
+	_, err := FromZip(bytes.NewReader(data), int64(len(data)), failingWriter{broken}, Options{})
+	if !errors.Is(err, broken) {
 		t.Errorf("got error %v from a writer that fails", err)
 	}
 	if _, err := FromZip(bytes.NewReader(data), int64(len(data)), io.Discard, Options{Prefix: "../"}); err == nil {

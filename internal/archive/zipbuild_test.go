@@ -44,8 +44,6 @@ type rawZip struct {
 	cut     int
 }
 
-func ptr[T any](v T) *T { return &v }
-
 // deflate cannot fail: the level exists and the buffer takes everything.
 func deflate(content string) string {
 	var buf bytes.Buffer

@@ -4,6 +4,8 @@ package archive
 
 import (
 	"encoding/binary"
+	"fmt"
+	"maps"
 	"strings"
 )
 
@@ -18,11 +20,10 @@ type zipCase struct {
 func trickyZips() map[string]zipCase {
 	cases := map[string]zipCase{}
 	for _, group := range []map[string]zipCase{
-		goodZips(), badNameZips(), badModeZips(), badContentZips(), badHeaderZips(), badFrameZips(), overlappingZips(), bombZips(),
+		goodZips(), badNameZips(), badModeZips(), badContentZips(), badHeaderZips(), badFrameZips(), overlappingZips(),
+		bombZips(),
 	} {
-		for name, c := range group {
-			cases[name] = c
-		}
+		maps.Copy(cases, group)
 	}
 	return cases
 }
@@ -40,13 +41,15 @@ func goodZips() map[string]zipCase {
 			name: "a", content: text, method: 8, flags: 8, local: &rawEntry{name: "a", method: 8, flags: 8},
 		})},
 		"good, ready for zip64": {zip: one(rawEntry{name: "a", content: text, local: &rawEntry{
-			name: "a", content: text, packed: ptr[uint32](zipUnknown32), unpacked: ptr[uint32](zipUnknown32),
+			name: "a", content: text, packed: new(uint32(zipUnknown32)), unpacked: new(uint32(zipUnknown32)),
 			extra: "\x01\x00\x10\x00" + strings.Repeat("\x00", 16),
 		}})},
 		"good, folder that seems packed": {zip: rawZip{entries: []rawEntry{
 			{name: "d/", method: 8}, {name: "d/a", content: "x"},
 		}}},
-		"good with gaps":    {zip: rawZip{entries: []rawEntry{{name: "a"}, {name: "b", gap: "gap"}, {name: "c", gap: "PK\x03\x04"}}}},
+		"good with gaps": {zip: rawZip{entries: []rawEntry{
+			{name: "a"}, {name: "b", gap: "gap"}, {name: "c", gap: "PK\x03\x04"},
+		}}},
 		"good with comment": {zip: rawZip{entries: []rawEntry{{name: "a", comment: "c"}}, comment: "hello"}},
 		"good with junk":    {zip: plain("__MACOSX/._a", "__MACOSX/../../x", ".DS_Store", "d/.DS_Store", "d/a")},
 		"good beside junk":  {zip: plain("__MACOSX", "d/__MACOSX/a", "d/x.DS_Store", "._a", ".git/config")},
@@ -125,7 +128,7 @@ func badModeZips() map[string]zipCase {
 	const only = "; only files and folders are taken"
 	add("link", rawEntry{mode: 0o120777}, "is a symbolic link"+only)
 	add("link from FAT", rawEntry{mode: 0o120777, system: 1}, "is a symbolic link"+only)
-	add("link as folder", rawEntry{name: "x/", mode: 0o120777, data: ptr("")}, "is a symbolic link"+only)
+	add("link as folder", rawEntry{name: "x/", mode: 0o120777, data: new("")}, "is a symbolic link"+only)
 	add("character device", rawEntry{mode: 0o020666}, "is a device"+only)
 	add("block device", rawEntry{mode: 0o060666}, "is a device"+only)
 	add("pipe", rawEntry{mode: 0o010666}, "is a named pipe"+only)
@@ -142,6 +145,7 @@ func badModeZips() map[string]zipCase {
 func badContentZips() map[string]zipCase {
 	const text = "some text, some text, some text"
 	cases := map[string]zipCase{}
+	const longer = "unpacks to more than the %d bytes that it announces"
 	add := func(key string, e rawEntry, problem string) {
 		e.name, e.content = "x", text
 		cases[key] = zipCase{zip: rawZip{entries: []rawEntry{e, {name: "y"}}}, wantPath: "x", wantProblem: problem}
@@ -153,16 +157,17 @@ func badContentZips() map[string]zipCase {
 	add("AES", rawEntry{flags: 1, method: 99}, "is encrypted")
 	add("patch", rawEntry{flags: 1 << 5}, "is a patch and not a whole file")
 	add("bzip2", rawEntry{method: 12}, "is packed with method 12; only Store (0) and Deflate (8) are taken")
-	add("longer", rawEntry{unpacked: ptr[uint32](5)}, "unpacks to more than the 5 bytes that it announces")
-	add("longer, deflated", rawEntry{method: 8, unpacked: ptr[uint32](5)}, "unpacks to more than the 5 bytes that it announces")
-	add("longer than nothing", rawEntry{method: 8, unpacked: ptr[uint32](0)}, "unpacks to more than the 0 bytes that it announces")
-	add("shorter", rawEntry{unpacked: ptr[uint32](99)}, "unpacks to 31 bytes and announces 99")
-	add("shorter, deflated", rawEntry{method: 8, unpacked: ptr[uint32](99)}, "unpacks to 31 bytes and announces 99")
-	add("checksum", rawEntry{checksum: ptr[uint32](1)}, "does not have the checksum that it announces")
-	add("checksum 0", rawEntry{checksum: ptr[uint32](0)}, "does not have the checksum that it announces")
-	add("no deflate", rawEntry{method: 8, data: ptr("\xff\xff\xff")}, "cannot be unpacked: flate: corrupt input before offset 1")
-	add("deflate cut", rawEntry{method: 8, data: ptr(packed[:len(packed)-2])}, "cannot be unpacked: unexpected EOF")
-	add("data after deflate", rawEntry{method: 8, data: ptr(packed + "hidden")}, "has packed data after its end")
+	add("longer", rawEntry{unpacked: new(uint32(5))}, fmt.Sprintf(longer, 5))
+	add("longer, deflated", rawEntry{method: 8, unpacked: new(uint32(5))}, fmt.Sprintf(longer, 5))
+	add("longer than nothing", rawEntry{method: 8, unpacked: new(uint32(0))}, fmt.Sprintf(longer, 0))
+	add("shorter", rawEntry{unpacked: new(uint32(99))}, "unpacks to 31 bytes and announces 99")
+	add("shorter, deflated", rawEntry{method: 8, unpacked: new(uint32(99))}, "unpacks to 31 bytes and announces 99")
+	add("checksum", rawEntry{checksum: new(uint32(1))}, "does not have the checksum that it announces")
+	add("checksum 0", rawEntry{checksum: new(uint32(0))}, "does not have the checksum that it announces")
+	add("no deflate", rawEntry{method: 8, data: new("\xff\xff\xff")},
+		"cannot be unpacked: flate: corrupt input before offset 1")
+	add("deflate cut", rawEntry{method: 8, data: new(packed[:len(packed)-2])}, "cannot be unpacked: unexpected EOF")
+	add("data after deflate", rawEntry{method: 8, data: new(packed + "hidden")}, "has packed data after its end")
 	return cases
 }
 
@@ -177,21 +182,23 @@ func badHeaderZips() map[string]zipCase {
 		"local method":   {local(rawEntry{name: "x", content: "text", method: 8}), "x", differs},
 		"local flags":    {local(rawEntry{name: "x", content: "text", flags: 1}), "x", differs},
 		"local checksum": {local(rawEntry{name: "x", content: "test"}), "x", differs},
-		"local packed":   {local(rawEntry{name: "x", content: "text", packed: ptr[uint32](3)}), "x", differs},
-		"local unpacked": {local(rawEntry{name: "x", content: "text", unpacked: ptr[uint32](3)}), "x", differs},
+		"local packed":   {local(rawEntry{name: "x", content: "text", packed: new(uint32(3))}), "x", differs},
+		"local unpacked": {local(rawEntry{name: "x", content: "text", unpacked: new(uint32(3))}), "x", differs},
 		"no local header": {
-			rawZip{entries: []rawEntry{{name: "a", content: "text"}, {name: "x", header: ptr[uint32](1)}}},
+			rawZip{entries: []rawEntry{{name: "a", content: "text"}, {name: "x", header: new(uint32(1))}}},
 			"x", "does not begin where the zip directory says",
 		},
 		"outside": {
-			one(rawEntry{name: "x", header: ptr[uint32](1 << 20)}), "x", "lies outside the data of the zip archive",
+			one(rawEntry{name: "x", header: new(uint32(1 << 20))}), "x", "lies outside the data of the zip archive",
 		},
 		"zip64 size": {
-			one(rawEntry{name: "x", unpacked: ptr[uint32](zipUnknown32), extra: "\x01\x00\x08\x00\xff\xff\xff\xff\xff\xff\xff\x7f"}),
+			one(rawEntry{
+				name: "x", unpacked: new(uint32(zipUnknown32)), extra: "\x01\x00\x08\x00\xff\xff\xff\xff\xff\xff\xff\x7f",
+			}),
 			"x", needlessZip64,
 		},
-		"zip64 packed": {one(rawEntry{name: "x", packed: ptr[uint32](zipUnknown32)}), "x", needlessZip64},
-		"zip64 offset": {one(rawEntry{name: "x", header: ptr[uint32](zipUnknown32)}), "x", needlessZip64},
+		"zip64 packed": {one(rawEntry{name: "x", packed: new(uint32(zipUnknown32))}), "x", needlessZip64},
+		"zip64 offset": {one(rawEntry{name: "x", header: new(uint32(zipUnknown32))}), "x", needlessZip64},
 		"other disk":   {one(rawEntry{name: "x", disk: 1}), "x", "is in another part of a zip archive that was split"},
 	}
 }
@@ -210,17 +217,21 @@ func badFrameZips() map[string]zipCase {
 	return map[string]zipCase{
 		"prefix": {
 			zip:         with(func(z *rawZip) { z.front = "#!/bin/sh\n" }),
-			wantProblem: "has data in front of its zip archive, or between its directory and its end",
+			wantProblem: misplacedDirectory,
 		},
-		"prefix inside": {zip: with(func(z *rawZip) { z.entries[0].gap = "MZ" }), wantProblem: "has data in front of its first entry"},
-		"tail":          {zip: with(func(z *rawZip) { z.tail = "x" }), wantProblem: "has data after the end of its zip archive"},
+		"prefix inside": {
+			zip: with(func(z *rawZip) { z.entries[0].gap = "MZ" }), wantProblem: "has data in front of its first entry",
+		},
+		"tail": {
+			zip: with(func(z *rawZip) { z.tail = "x" }), wantProblem: "has data after the end of its zip archive",
+		},
 		"between": {
 			zip:         with(func(z *rawZip) { z.middle = "x" }),
-			wantProblem: "has data in front of its zip archive, or between its directory and its end",
+			wantProblem: misplacedDirectory,
 		},
 		"end in comment": {
 			zip:         with(func(z *rawZip) { z.comment = zipEndMark + strings.Repeat("\x00", 18) }),
-			wantProblem: "has data in front of its zip archive, or between its directory and its end",
+			wantProblem: misplacedDirectory,
 		},
 		"cut":               {zip: with(func(z *rawZip) { z.cut = 1 }), wantProblem: noZip},
 		"comment cut":       {zip: with(func(z *rawZip) { z.comment, z.cut = "hello", 2 }), wantProblem: noZip},
@@ -229,7 +240,7 @@ func badFrameZips() map[string]zipCase {
 		"more records":      {zip: with(func(z *rawZip) { z.end = endCount(3) }), wantProblem: zipDirectoryOff},
 		"count of the disk": {zip: change(8, 1), wantProblem: "is one part of a zip archive that was split"},
 		"disk":              {zip: change(4, 1), wantProblem: "is one part of a zip archive that was split"},
-		"short directory":   {zip: change(12, 1), wantProblem: "has data in front of its zip archive, or between its directory and its end"},
+		"short directory":   {zip: change(12, 1), wantProblem: misplacedDirectory},
 		"long directory":    {zip: change(12, 1000), wantProblem: zipDirectoryOff},
 		"zip64 count":       {zip: change(10, zipUnknown16), wantProblem: needlessZip64},
 		"zip64 locator": {
@@ -252,28 +263,32 @@ func overlappingZips() map[string]zipCase {
 	// The data of b are a whole entry c: what a classical bomb does with thousands of entries.
 	quoted := plain("c").build()
 	quoted = quoted[:zipLocalLen+1+len("content of c")]
-	inner := rawEntry{name: "c", content: "content of c", header: ptr[uint32](zipLocalLen + 1), hasNoData: true}
+	inner := rawEntry{name: "c", content: "content of c", header: new(uint32(zipLocalLen + 1)), hasNoData: true}
 	return map[string]zipCase{
 		"quoted": {
 			rawZip{entries: []rawEntry{{name: "b", content: string(quoted)}, inner}},
 			"c", `shares bytes of the zip archive with "b"`,
 		},
 		"same data": {
-			rawZip{entries: []rawEntry{{name: "a", content: "x"}, {name: "a", content: "x", header: ptr[uint32](0), hasNoData: true}}},
+			rawZip{entries: []rawEntry{
+				{name: "a", content: "x"}, {name: "a", content: "x", header: new(uint32(0)), hasNoData: true},
+			}},
 			"a", `shares bytes of the zip archive with "a"`,
 		},
 		"same data, other name": {
-			rawZip{entries: []rawEntry{{name: "a", content: "x"}, {name: "b", content: "x", header: ptr[uint32](0), hasNoData: true}}},
+			rawZip{entries: []rawEntry{
+				{name: "a", content: "x"}, {name: "b", content: "x", header: new(uint32(0)), hasNoData: true},
+			}},
 			"b", "has another name in its own header",
 		},
 		"hidden in junk": {
 			rawZip{entries: []rawEntry{{name: ".DS_Store", content: strings.Repeat("x", 8) + string(quoted)}, {
-				name: "c", content: "content of c", header: ptr[uint32](zipLocalLen + 9 + 8), hasNoData: true,
+				name: "c", content: "content of c", header: new(uint32(zipLocalLen + 9 + 8)), hasNoData: true,
 			}}},
 			"c", `shares bytes of the zip archive with ".DS_Store"`,
 		},
 		"into the directory": {
-			one(rawEntry{name: "x", packed: ptr[uint32](60), unpacked: ptr[uint32](60)}),
+			one(rawEntry{name: "x", packed: new(uint32(60)), unpacked: new(uint32(60))}),
 			"x", "reaches into the directory of the zip archive",
 		},
 		"long extra field": {
@@ -293,11 +308,14 @@ func bombZips() map[string]zipCase {
 			one(rawEntry{name: "x", content: zeros, method: 8}), "x", "unpacks to more than 200 times its packed size",
 		},
 		"bomb of nothing": {
-			one(rawEntry{name: "x", method: 8, unpacked: ptr[uint32](2 << 20), data: ptr("")}),
+			one(rawEntry{name: "x", method: 8, unpacked: new(uint32(2 << 20)), data: new("")}),
 			"x", "unpacks to more than 200 times its packed size",
 		},
-		"bomb of many":   {many, "", "unpacks to more than 200 times its packed size"},
-		"small bomb":     {one(rawEntry{name: "x", content: zeros[1:], method: 8}), "", ""},
-		"much announced": {one(rawEntry{name: "x", content: "x", unpacked: ptr[uint32](300 << 20)}), "x", "unpacks to more than 200 times its packed size"},
+		"bomb of many": {many, "", "unpacks to more than 200 times its packed size"},
+		"small bomb":   {one(rawEntry{name: "x", content: zeros[1:], method: 8}), "", ""},
+		"much announced": {
+			one(rawEntry{name: "x", content: "x", unpacked: new(uint32(300 << 20))}),
+			"x", "unpacks to more than 200 times its packed size",
+		},
 	}
 }

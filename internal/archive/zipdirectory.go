@@ -26,6 +26,8 @@ const (
 	needlessZip64   = "is in the zip64 format, which nothing within the limits needs"
 	zipDirectoryOff = "has a zip directory that is not what its end record says"
 
+	misplacedDirectory = "has data in front of its zip archive, or between its directory and its end"
+
 	// maxZipDirectory bounds what the reader of the directory holds. 10,000 of the longest paths fit.
 	maxZipDirectory = 16 << 20
 )
@@ -42,9 +44,9 @@ type zipRecord struct {
 	header int64 // offset of the header in front of the data
 }
 
-// readZipDirectory judges the frame of a zip before archive/zip reads it. archive/zip looks for a directory where it may
-// be, reads as many records as there are, whatever their announced number, and holds them all; this does neither: the
-// directory ends where the end record begins, the end record ends where the zip ends, and the records are counted.
+// readZipDirectory judges the frame of a zip before archive/zip reads it. archive/zip looks for the directory where it
+// may be and holds as many records as follow, whatever their announced number. Here the directory ends where the end
+// record begins, the end record ends where the zip ends, and the records are counted.
 func readZipDirectory(r io.ReaderAt, size int64, maxRecords int) (*zipDirectory, error) {
 	end, endOffset, err := readZipEnd(r, size)
 	if err != nil {
@@ -68,7 +70,7 @@ func readZipDirectory(r io.ReaderAt, size int64, maxRecords int) (*zipDirectory,
 	case disks != 0 || here != count:
 		return nil, sourceError("is one part of a zip archive that was split")
 	case int64(offset)+int64(length) < endOffset:
-		return nil, sourceError("has data in front of its zip archive, or between its directory and its end")
+		return nil, sourceError(misplacedDirectory)
 	case int64(offset)+int64(length) > endOffset:
 		return nil, sourceError(zipDirectoryOff)
 	case int(count) > maxRecords:

@@ -25,7 +25,9 @@ func writeLargeZip(t testing.TB, count, size, level int, text string) *os.File {
 	}
 	t.Cleanup(func() { _ = file.Close() })
 	w := zip.NewWriter(file)
-	w.RegisterCompressor(zip.Deflate, func(out io.Writer) (io.WriteCloser, error) { return flate.NewWriter(out, level) })
+	w.RegisterCompressor(zip.Deflate, func(out io.Writer) (io.WriteCloser, error) {
+		return flate.NewWriter(out, level)
+	})
 	for i := range count {
 		content, err := w.Create(fmt.Sprintf("package%03d/%smodule%05d.py", i%100, strings.Repeat("nested/", i%4), i))
 		if err != nil {
@@ -42,7 +44,8 @@ func writeLargeZip(t testing.TB, count, size, level int, text string) *os.File {
 	return file
 }
 
-// sourceText gives text of lines that come again. Files of it are packed to a sixth, which is what a zip at the limits is.
+// sourceText gives text of lines that come again. Files of it are packed to a fifth, so that a zip of them can be at
+// all limits.
 func sourceText(size int) string {
 	random := rand.New(rand.NewPCG(9, 10))
 	lines := strings.SplitAfter(makeSource(1, 7_000)["pkg00/mod0000.py"], "\n")
