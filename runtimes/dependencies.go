@@ -22,7 +22,10 @@ type Dependencies struct {
 	Secret []string `json:"secret,omitempty"`
 	// Directory is where the files lie and the installation runs. It must exist in the image.
 	Directory string `json:"directory"`
-	Detect    Detect `json:"detect"`
+	// IndexConfig maps a file that configures private package indexes, such as .npmrc, to the environment variable that
+	// names such a file to the installer. A Secret may hold these files for a build.
+	IndexConfig map[string]string `json:"indexConfig,omitempty"`
+	Detect      Detect            `json:"detect"`
 	// Install is the command, in one line of shell.
 	Install string `json:"install"`
 	// InstallWithLock takes the place of Install when LockFile, one of Extra, is there.

@@ -45,7 +45,7 @@ func (r *FunctionReconciler) ensureDependencies(ctx context.Context, s *function
 		s.buildBase = base
 		return nil
 	}
-	build, err := r.planBuild(s, base)
+	build, err := r.planBuild(ctx, s, base)
 	if err != nil {
 		return err
 	}
@@ -63,11 +63,18 @@ type dependencyBuild struct {
 	key     string
 	base    string
 	context *archive.Archive
+	// env becomes build arguments; indexFiles come from the Secret that the Function names.
+	env        map[string]string
+	indexFiles map[string][]byte
 }
 
 // planBuild makes the build context: the generated Dockerfile and the dependency files, nothing else. Its digest is the
 // key, so that a build depends on just what it sees.
-func (r *FunctionReconciler) planBuild(s *functionScope, base string) (dependencyBuild, error) {
+func (r *FunctionReconciler) planBuild(ctx context.Context, s *functionScope, base string) (dependencyBuild, error) {
+	env, indexFiles, err := r.indexConfig(ctx, s)
+	if err != nil {
+		return dependencyBuild{}, err
+	}
 	files := map[string]string{}
 	names := []string{}
 	for _, name := range s.runtime.DependencyFiles() {
@@ -76,14 +83,14 @@ func (r *FunctionReconciler) planBuild(s *functionScope, base string) (dependenc
 			names = append(names, name)
 		}
 	}
-	arguments := resources.BuildArguments(r.Config.Builds.Env, r.Config.Builds.CABundleConfigMap != "")
+	arguments := resources.BuildArguments(env, r.Config.Builds.CABundleConfigMap != "")
 	files["Dockerfile"] = s.runtime.Dockerfile(base, names, arguments)
 	packed, err := archive.FromFiles(files, archive.Options{Limits: archive.DefaultInlineLimits})
 	if err != nil {
 		return dependencyBuild{}, sourceFault(err)
 	}
-	key := naming.Key(append([]string{runtimes.DockerfileVersion, s.fn.Namespace, packed.Digest}, sortedEnv(r.Config.Builds.Env)...)...)
-	return dependencyBuild{key: key, base: base, context: packed}, nil
+	key := naming.Key(append([]string{runtimes.DockerfileVersion, s.fn.Namespace, packed.Digest}, sortedEnv(env)...)...)
+	return dependencyBuild{key: key, base: base, context: packed, env: env, indexFiles: indexFiles}, nil
 }
 
 // sortedEnv returns the variables as NAME=value.
@@ -141,7 +148,7 @@ func (r *FunctionReconciler) takeBuildStep(ctx context.Context, s *functionScope
 	case plan.BuildCreate:
 		return r.createBuild(ctx, s, build, target)
 	case plan.BuildStart:
-		return r.startBuild(ctx, job)
+		return r.startBuild(ctx, build, job)
 	case plan.BuildDelete:
 		if err := r.removeBuild(ctx, build.key); err != nil {
 			return err
@@ -190,7 +197,8 @@ func (r *FunctionReconciler) buildOptions(s *functionScope, build dependencyBuil
 		InsecureRegistries: r.Config.Registry.Insecure,
 		PushSecret:         r.Config.Registry.PushSecretName,
 		CABundleConfigMap:  builds.CABundleConfigMap,
-		Env:                builds.Env,
+		Env:                build.env,
+		IndexFiles:         slices.Sorted(maps.Keys(build.indexFiles)),
 		Resources:          builds.Resources,
 		TimeoutSeconds:     buildTimeout(s.fn),
 	}
@@ -203,8 +211,13 @@ func buildTimeout(fn *v1alpha1.Function) int32 {
 	return v1alpha1.DefaultBuildTimeoutSeconds
 }
 
-// startBuild lets a queued Job go.
-func (r *FunctionReconciler) startBuild(ctx context.Context, job *batchv1.Job) error {
+// startBuild lets a queued Job go, once its Secret is there.
+func (r *FunctionReconciler) startBuild(ctx context.Context, build dependencyBuild, job *batchv1.Job) error {
+	if len(build.indexFiles) > 0 {
+		if err := apply(ctx, r.Client, resources.BuildSecret(job, build.indexFiles)); err != nil {
+			return err
+		}
+	}
 	base := job.DeepCopy()
 	started := job.DeepCopy()
 	started.Spec.Suspend = new(bool)

@@ -527,6 +527,29 @@ var _ = Describe("A Function with dependencies", Serial, func() {
 		}
 	})
 
+	It("gives the build the files of a Secret for private indexes, and takes them away with it", func(ctx SpecContext) {
+		namespace := newNamespace(ctx)
+		fn := node("private", namespace, "private-package")
+		fn.Spec.Build.SecretName = "index"
+		Expect(k8sClient.Create(ctx, fn)).To(Succeed())
+		readyIs(ctx, fn, "False/ConfigMissing")
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "index", Namespace: namespace},
+			StringData: map[string]string{".npmrc": "//npm.example.com/:_authToken=t0ken", "other": "not for builds"}}
+		Expect(k8sClient.Create(ctx, secret)).To(Succeed())
+		job := buildOf(ctx, fn)
+		Eventually(started(ctx, job)).Should(BeTrue())
+		copied := &corev1.Secret{}
+		Expect(k8sClient.Get(ctx, client.ObjectKeyFromObject(job), copied)).To(Succeed())
+		Expect(copied.Data).To(HaveLen(1))
+		Expect(copied.Data).To(HaveKey(".npmrc"))
+		Expect(metav1.IsControlledBy(copied, job)).To(BeTrue())
+		kaniko := job.Spec.Template.Spec.InitContainers[1]
+		Expect(kaniko.Args).To(ContainElement("--build-arg=NPM_CONFIG_USERCONFIG=/sless-index/.npmrc"))
+		succeed(ctx, job)
+		rollOut(ctx, fn)
+		readyIs(ctx, fn, "True/Ready")
+	})
+
 	It("shares a build within a namespace, also when the Function that began it goes away", func(ctx SpecContext) {
 		namespace := newNamespace(ctx)
 		first, second := node("shares-first", namespace, "shared"), node("shares-second", namespace, "shared")

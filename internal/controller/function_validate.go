@@ -18,10 +18,6 @@ func (r *FunctionReconciler) validate(_ context.Context, s *functionScope) error
 		return stalled(v1alpha1.ConditionBuilt, v1alpha1.ReasonNotImplemented,
 			"spec.build.strategy: Full is not supported by this version; use Auto")
 	}
-	if s.fn.Spec.Build.SecretName != "" {
-		return stalled(v1alpha1.ConditionBuilt, v1alpha1.ReasonNotImplemented,
-			"spec.build.secretName is not supported by this version; put an .npmrc or a pip.conf beside the code")
-	}
 	// A ready image may name no runtime; the zero one has no dependencies and no defaults.
 	s.runtime, _ = r.Catalogue.Lookup(s.fn.Spec.Runtime)
 	s.entrypoint = validation.EntrypointOf(s.fn, s.runtime)

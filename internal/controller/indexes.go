@@ -42,6 +42,9 @@ func SetupIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 		for _, reference := range plan.References(fn) {
 			keys = append(keys, referenceKey(reference.Kind, reference.Name))
 		}
+		if name := fn.Spec.Build.SecretName; name != "" {
+			keys = append(keys, referenceKey(resources.SourceSecret, name))
+		}
 		if source := fn.Spec.Source.ConfigMap; source != nil {
 			keys = append(keys, referenceKey(resources.SourceConfigMap, source.Name))
 		}

@@ -30,13 +30,16 @@ const (
 	outputVolume    = "output"
 	caVolume        = "ca"
 	dockerVolume    = "docker"
-	workspaceDir    = "/workspace"
-	outputDir       = "/out"
-	caDir           = "/sless-ca"
-	dockerDir       = "/docker"
-	imageTar        = outputDir + "/image.tar"
-	caFile          = caDir + "/ca.crt"
-	caKey           = "ca.crt"
+	indexVolume     = "index"
+	// IndexDir is where the kaniko step finds the files that configure private package indexes.
+	IndexDir     = "/sless-index"
+	workspaceDir = "/workspace"
+	outputDir    = "/out"
+	caDir        = "/sless-ca"
+	dockerDir    = "/docker"
+	imageTar     = outputDir + "/image.tar"
+	caFile       = caDir + "/ca.crt"
+	caKey        = "ca.crt"
 )
 
 // caVariables are how installers are told of certificate authorities.
@@ -70,6 +73,9 @@ type BuildOptions struct {
 	CABundleConfigMap string
 	// Env becomes build arguments.
 	Env map[string]string
+	// IndexFiles are the files of the Secret of the build's own name that configure private package indexes. Install
+	// scripts can read them.
+	IndexFiles []string
 	// Resources of the kaniko step.
 	Resources corev1.ResourceRequirements
 	// TimeoutSeconds bounds the whole build.
@@ -85,6 +91,19 @@ func BuildArguments(env map[string]string, caBundle bool) []string {
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
+}
+
+// BuildSecret builds the copy of the files that configure private package indexes, for one build. It goes with the Job.
+func BuildSecret(job *batchv1.Job, data map[string][]byte) *corev1.Secret {
+	return &corev1.Secret{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: job.Name, Namespace: job.Namespace, Labels: job.Labels, Annotations: job.Annotations,
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(job, batchv1.SchemeGroupVersion.WithKind("Job"))},
+		},
+		Type: corev1.SecretTypeOpaque,
+		Data: data,
+	}
 }
 
 // BuildJob builds the Job that makes a dependency image. It is created suspended: the queue starts it. Install scripts are
@@ -167,6 +186,9 @@ func kanikoStep(opt BuildOptions) corev1.Container {
 	if opt.CABundleConfigMap != "" {
 		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: caVolume, MountPath: caDir, ReadOnly: true})
 	}
+	if len(opt.IndexFiles) > 0 {
+		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: indexVolume, MountPath: IndexDir, ReadOnly: true})
+	}
 	return c
 }
 
@@ -233,6 +255,15 @@ func buildVolumes(opt BuildOptions) []corev1.Volume {
 				LocalObjectReference: corev1.LocalObjectReference{Name: opt.CABundleConfigMap},
 				Items:                []corev1.KeyToPath{{Key: caKey, Path: caKey}},
 			},
+		}})
+	}
+	if len(opt.IndexFiles) > 0 {
+		items := make([]corev1.KeyToPath, 0, len(opt.IndexFiles))
+		for _, file := range opt.IndexFiles {
+			items = append(items, corev1.KeyToPath{Key: file, Path: file})
+		}
+		volumes = append(volumes, corev1.Volume{Name: indexVolume, VolumeSource: corev1.VolumeSource{
+			Secret: &corev1.SecretVolumeSource{SecretName: naming.BuildJob(opt.Key), Items: items},
 		}})
 	}
 	if opt.PushSecret != "" {

@@ -132,8 +132,7 @@ func (s *Server) receiveCode(ctx context.Context, w http.ResponseWriter, r *http
 }
 
 func explainZip(err error) error {
-	var problem *archive.Error
-	if errors.As(err, &problem) {
+	if problem, ok := errors.AsType[*archive.Error](err); ok {
 		return fail(http.StatusBadRequest, "%s", problem.Error())
 	}
 	return explainDisk(err)

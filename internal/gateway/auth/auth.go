@@ -19,8 +19,8 @@ const MaxTokenBytes = 16 << 10
 
 // Verifier tells whose token a token is.
 type Verifier interface {
-	// Verify returns the subject of a token, which is never empty. The error is an *InvalidTokenError when another token is
-	// needed and ErrKeysUnavailable when the same token may be good later.
+	// Verify returns the subject of a token, which is never empty. The error is an *InvalidTokenError when another token
+	// is needed and ErrKeysUnavailable when the same token may be good later.
 	Verify(ctx context.Context, token string) (subject string, err error)
 }
 

@@ -25,8 +25,8 @@ const (
 	keySetPath = "/.well-known/jwks.json"
 )
 
-// algorithms are those that a token may be signed with. All are asymmetric: with a symmetric one, everybody who can read
-// the issuer's public keys could sign.
+// algorithms are those that a token may be signed with. All are asymmetric: with a symmetric one, everybody who can
+// read the issuer's public keys could sign.
 var algorithms = []string{jwt.SigningMethodRS256.Alg(), jwt.SigningMethodES256.Alg()}
 
 // Config says whose tokens are accepted.

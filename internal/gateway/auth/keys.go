@@ -16,7 +16,7 @@ import (
 const (
 	// minFetchInterval is the least time between two fetches, whoever asks for them and however they end.
 	minFetchInterval = 10 * time.Second
-	// refreshAge is when keys are fetched again although they are all known, so that a key that was withdrawn is forgotten.
+	// refreshAge is when keys are fetched again although they are all known, so that a withdrawn key is forgotten.
 	refreshAge = 10 * time.Minute
 	// maxKeyAge is how long keys are trusted while the issuer cannot be reached.
 	maxKeyAge = 24 * time.Hour
@@ -87,8 +87,8 @@ func (k *keySet) KeyRead(ctx context.Context, kid string) (jwkset.JWK, error) {
 	return jwkset.JWK{}, jwkset.ErrKeyNotFound
 }
 
-// refresh fetches the keys, unless somebody else has done so since seen was read, or it was tried a moment ago. The error
-// is that of the last try.
+// refresh fetches the keys, unless somebody else has done so since seen was read, or it was tried a moment ago. The
+// error is that of the last try.
 func (k *keySet) refresh(ctx context.Context, now time.Time, seen *snapshot, wait bool) error {
 	select {
 	case k.busy <- struct{}{}:
