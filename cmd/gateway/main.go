@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command gateway is the way in from outside: it passes calls of /fn/<namespace>/<name> on to the pods of functions.
+// Command gateway is the way in from outside: it passes calls of /fn/<namespace>/<name> on to the pods of functions,
+// and on a port of its own it takes uploads of code.
 package main
 
 import (
@@ -24,6 +25,7 @@ var setupLog = ctrl.Log.WithName("setup")
 
 type options struct {
 	gateway        gateway.Config
+	api            apiOptions
 	trustedProxies string
 	clusterDomain  string
 	log            zap.Options
@@ -51,6 +53,7 @@ func (o *options) bind(fs *flag.FlagSet) {
 		"How often idle connections to functions are closed, so that new replicas get calls. 0 switches that off.")
 	fs.StringVar(&o.clusterDomain, "cluster-domain", "",
 		"The cluster's DNS domain, such as cluster.local. Empty leaves it to the pod's search list.")
+	o.api.bind(fs, os.Getenv)
 	o.log.BindFlags(fs)
 }
 
@@ -88,11 +91,18 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	server := gateway.New(o.gateway, resolver, metrics, registry)
+	serveAPI, err := o.api.server(restConfig, o.gateway, registry, os.Getenv)
+	if err != nil {
+		return fmt.Errorf("setting up the API port: %w", err)
+	}
 
 	// The cache outlives the signal to stop, because calls are still taken for a while.
 	cacheCtx, stopCache := context.WithCancel(context.Background())
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.Go(func() error { return resolver.Start(cacheCtx) })
+	if serveAPI != nil {
+		group.Go(func() error { return serveAPI(groupCtx) })
+	}
 	group.Go(func() error {
 		defer stopCache()
 		return server.Run(groupCtx)

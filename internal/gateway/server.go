@@ -214,8 +214,8 @@ func (s *Server) rebalance(ctx context.Context) {
 	}
 }
 
-// NewHTTPServer returns a server without a limit on the whole of a request, because calls may stream for as long as they
-// like.
+// NewHTTPServer returns a server without a limit on the whole of a request, because calls may stream for as long as
+// they like.
 func NewHTTPServer(handler http.Handler, logger logr.Logger) *http.Server {
 	return &http.Server{
 		Handler: handler,
