@@ -1,0 +1,200 @@
+//go:build e2e
+
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"archive/zip"
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/naeel/sless/api/v1alpha1"
+	"github.com/naeel/sless/internal/naming"
+)
+
+// What config/local tells the gateway about whose tokens it takes, and where its API port is.
+const (
+	issuerAddress = nodeAddress + ":18099"
+	issuerURL     = "http://" + issuerAddress
+	audience      = "sless"
+	apiURL        = "http://" + nodeAddress + ":30081"
+	tenant        = "e2e-tenant"
+)
+
+var _ = Describe("A tenant who uploads a zip", Ordered, func() {
+	var issuer *tokenIssuer
+	namespace := naming.TenantNamespace(tenant)
+
+	BeforeAll(func(ctx SpecContext) {
+		if os.Getenv("SLESS_E2E_CLUSTER") == "current" {
+			Skip("the issuer of the tokens runs in this process, which the gateway of another cluster cannot reach")
+		}
+		issuer = startIssuer()
+		err := k8s.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
+		if err != nil && !apierrors.IsAlreadyExists(err) {
+			Expect(err).NotTo(HaveOccurred())
+		}
+		DeferCleanup(func(ctx SpecContext) { removeNamespace(ctx, namespace) })
+	})
+
+	It("gets a function that answers, and the same zip again changes nothing", func(ctx SpecContext) {
+		fn := uploaded(namespace, "zipped")
+		Expect(k8s.Create(ctx, fn)).To(Succeed())
+		Eventually(ready(ctx, fn)).Should(Equal("Unknown/WaitingForUpload"))
+		code := zipOf(map[string]string{
+			"handler.py":    "import lib.words\ndef handle(event, context):\n    return lib.words.greeting()\n",
+			"lib/words.py":  "def greeting():\n    return 'from a zip'\n",
+			"data/list.csv": "1,2,3\n",
+		})
+		first := issuer.upload(ctx, namespace, fn.Name, tenant, code)
+		Expect(first.status).To(Equal(http.StatusOK), first.body)
+		waitReady(ctx, fn)
+		answers(ctx, fn, "from a zip")
+
+		before, deployment := current(ctx, fn), deploymentOf(ctx, fn)
+		second := issuer.upload(ctx, namespace, fn.Name, tenant, code)
+		Expect(second.body).To(ContainSubstring(`"unchanged":true`))
+		Consistently(func() string { return current(ctx, fn).ResourceVersion }, pause).Should(Equal(before.ResourceVersion))
+		Expect(deploymentOf(ctx, fn).ResourceVersion).To(Equal(deployment.ResourceVersion))
+
+		By("uploading other code")
+		third := issuer.upload(ctx, namespace, fn.Name, tenant, zipOf(map[string]string{"handler.py": v1}))
+		Expect(third.status).To(Equal(http.StatusOK), third.body)
+		answers(ctx, fn, "one")
+
+		By("uploading what is no good: the old code goes on answering")
+		for name, bad := range map[string][]byte{
+			"traversal": zipOf(map[string]string{"handler.py": v1, "../evil.py": ""}),
+			"bomb":      zipOf(map[string]string{"handler.py": v1, "zeros": string(make([]byte, 100<<20))}),
+			"no zip":    []byte("PK but not really"),
+		} {
+			refused := issuer.upload(ctx, namespace, fn.Name, tenant, bad)
+			Expect(refused.status).To(Equal(http.StatusBadRequest), name+": "+refused.body)
+			Expect(refused.body).To(ContainSubstring(`"error"`))
+		}
+		Expect(get(ctx, fn).Body).To(Equal("one"))
+	})
+
+	It("has dependencies installed from the zip's own files", func(ctx SpecContext) {
+		fn := uploaded(namespace, "zipped-node")
+		fn.Spec.Runtime = "nodejs20"
+		Expect(k8s.Create(ctx, fn)).To(Succeed())
+		answer := issuer.upload(ctx, namespace, fn.Name, tenant, zipOf(map[string]string{
+			"package.json": `{"dependencies":{"slugify":"1.6.6"}}`,
+			"handler.js":   "const s = require('slugify');\nexports.handle = () => s('From A Zip');\n",
+		}))
+		Expect(answer.status).To(Equal(http.StatusOK), answer.body)
+		waitReady(ctx, fn)
+		answers(ctx, fn, "From-A-Zip")
+	})
+
+	It("is refused without a token, with another's, and for what does not exist", func(ctx SpecContext) {
+		code := zipOf(map[string]string{"handler.py": v1})
+		Expect(issuer.upload(ctx, namespace, "zipped", "", code).status).To(Equal(http.StatusUnauthorized))
+		Expect(issuer.upload(ctx, namespace, "zipped", "somebody-else", code).status).To(Equal(http.StatusForbidden))
+		Expect(issuer.upload(ctx, namespace, "nothing", tenant, code).status).To(Equal(http.StatusNotFound))
+	})
+})
+
+func uploaded(namespace, name string) *v1alpha1.Function {
+	fn := function(namespace, name, "python3.11", nil)
+	fn.Spec.Source = v1alpha1.FunctionSource{Upload: &v1alpha1.UploadSource{}}
+	return fn
+}
+
+func zipOf(files map[string]string) []byte {
+	GinkgoHelper()
+	out := &bytes.Buffer{}
+	w := zip.NewWriter(out)
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		f, err := w.Create(name)
+		Expect(err).NotTo(HaveOccurred())
+		_, err = io.WriteString(f, files[name])
+		Expect(err).NotTo(HaveOccurred())
+	}
+	Expect(w.Close()).To(Succeed())
+	return out.Bytes()
+}
+
+// tokenIssuer signs tokens and publishes the key that they are verified with.
+type tokenIssuer struct {
+	key *ecdsa.PrivateKey
+	id  string
+}
+
+func startIssuer() *tokenIssuer {
+	GinkgoHelper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	Expect(err).NotTo(HaveOccurred())
+	issuer := &tokenIssuer{key: key, id: rand.Text()}
+	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", issuerAddress)
+	Expect(err).NotTo(HaveOccurred())
+	mux := http.NewServeMux()
+	mux.HandleFunc("/.well-known/jwks.json", issuer.keys)
+	server := &http.Server{Handler: mux} //nolint:gosec // It lives as long as one story.
+	go func() { _ = server.Serve(listener) }()
+	DeferCleanup(server.Close)
+	return issuer
+}
+
+func (i *tokenIssuer) keys(w http.ResponseWriter, _ *http.Request) {
+	point, err := i.key.PublicKey.Bytes()
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	// An uncompressed point is a byte 4 and the two coordinates.
+	coordinate := func(from int) string { return base64.RawURLEncoding.EncodeToString(point[from : from+32]) }
+	_ = json.NewEncoder(w).Encode(map[string]any{"keys": []map[string]string{{
+		"kty": "EC", "crv": "P-256", "use": "sig", "alg": "ES256", "kid": i.id, "x": coordinate(1), "y": coordinate(33),
+	}}})
+}
+
+type uploadAnswer struct {
+	status int
+	body   string
+}
+
+// upload sends a zip with a token for sub, or without a token when sub is empty.
+func (i *tokenIssuer) upload(ctx context.Context, namespace, name, sub string, code []byte) uploadAnswer {
+	GinkgoHelper()
+	url := apiURL + "/v1/namespaces/" + namespace + "/functions/" + name + "/upload"
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(code))
+	Expect(err).NotTo(HaveOccurred())
+	req.Header.Set("Content-Type", "application/zip")
+	if sub != "" {
+		token := jwt.NewWithClaims(jwt.SigningMethodES256, jwt.MapClaims{
+			"iss": issuerURL, "aud": audience, "sub": sub, "iat": time.Now().Unix(), "exp": time.Now().Add(time.Hour).Unix(),
+		})
+		token.Header["kid"] = i.id
+		signed, err := token.SignedString(i.key)
+		Expect(err).NotTo(HaveOccurred())
+		req.Header.Set("Authorization", "Bearer "+signed)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	Expect(err).NotTo(HaveOccurred())
+	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	Expect(err).NotTo(HaveOccurred())
+	return uploadAnswer{status: resp.StatusCode, body: string(body)}
+}
