@@ -193,8 +193,8 @@ type FunctionVolume struct {
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 	Name string `json:"name,omitempty"`
 
-	// mountPath is the absolute folder at which the files appear. It may not lie in /app, /opt/deps, /sless, /tmp, /dev,
-	// /proc or /sys.
+	// mountPath is the absolute folder at which the files appear. It may not lie in a folder of the
+	// runtime: /app, /opt/deps, /sless, /tmp, /dev, /proc, /sys, /usr, /bin, /sbin, /lib, /lib64, /etc.
 	// +required
 	// +kubebuilder:validation:MinLength=2
 	// +kubebuilder:validation:MaxLength=1024

@@ -5,6 +5,7 @@ package controller
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/naeel/sless/api/v1alpha1"
 )
@@ -27,7 +28,9 @@ type phaseError struct {
 	condition string
 	reason    string
 	message   string
-	err       error
+	// after is when to try again, for a fault of the platform that has its own pace. 0 means a growing delay.
+	after time.Duration
+	err   error
 }
 
 func (e *phaseError) Error() string {

@@ -85,7 +85,7 @@ func (r *FunctionReconciler) planBuild(ctx context.Context, s *functionScope, ba
 	}
 	arguments := resources.BuildArguments(env, r.Config.Builds.CABundleConfigMap != "")
 	files["Dockerfile"] = s.runtime.Dockerfile(base, names, arguments)
-	packed, err := archive.FromFiles(files, archive.Options{Limits: archive.DefaultInlineLimits})
+	packed, err := archive.FromFiles(files, archive.Options{Limits: archive.DefaultLimits})
 	if err != nil {
 		return dependencyBuild{}, sourceFault(err)
 	}
@@ -136,9 +136,20 @@ func (r *FunctionReconciler) runBuild(ctx context.Context, s *functionScope, bui
 	}
 	step := plan.NextBuildStep(plan.BuildState{
 		Job: job, Pods: pods.Items, Jobs: jobs.Items, MaxConcurrent: r.Config.Builds.MaxConcurrent,
+		Attempts: r.buildAttempts(build.key), Now: s.now,
 		RetryAsked: s.fn.Annotations[v1alpha1.AnnotationReconcileAt],
 	})
 	return r.takeBuildStep(ctx, s, build, target, job, step)
+}
+
+// buildAttempts is how often a build was tried again. A restart of the manager forgets it, which costs one early attempt.
+func (r *FunctionReconciler) buildAttempts(key string) int {
+	text, _ := r.known.get(knownAttempts, key)
+	attempts, err := strconv.Atoi(text)
+	if err != nil {
+		return 0
+	}
+	return attempts
 }
 
 func (r *FunctionReconciler) takeBuildStep(ctx context.Context, s *functionScope, build dependencyBuild, target string,
@@ -153,10 +164,18 @@ func (r *FunctionReconciler) takeBuildStep(ctx context.Context, s *functionScope
 		if err := r.removeBuild(ctx, build.key); err != nil {
 			return err
 		}
-		if step.Reason != "" {
-			return platform(v1alpha1.ConditionBuilt, step.Reason, step.Message, nil)
+		if step.Reason == "" {
+			return waiting(v1alpha1.ConditionBuilt, v1alpha1.ReasonBuilding, "starting the build again")
 		}
-		return waiting(v1alpha1.ConditionBuilt, v1alpha1.ReasonBuilding, "starting the build again")
+		attempts := r.buildAttempts(build.key) + 1
+		r.known.put(knownAttempts, build.key, strconv.Itoa(attempts))
+		return waiting(v1alpha1.ConditionBuilt, v1alpha1.ReasonBuilding, "trying again, %d. time, after %s: %s",
+			attempts, step.Reason, step.Message)
+	case plan.BuildHold:
+		return &phaseError{
+			kind: kindPlatform, condition: v1alpha1.ConditionBuilt, reason: step.Reason,
+			message: step.Message + "; it is built again in a while", after: step.After,
+		}
 	case plan.BuildFailed:
 		return stalled(v1alpha1.ConditionBuilt, step.Reason, "%s", step.Message)
 	default:

@@ -16,6 +16,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -276,7 +277,7 @@ var _ = Describe("A Function with a ready image", func() {
 		readyIs(ctx, source, "True/Ready")
 		ref := get(ctx, source).Status.Image
 		for namespace, want := range map[string]string{
-			source.Namespace: "Unknown/RollingOut", newNamespace(ctx): "False/InvalidSpec",
+			source.Namespace: "Unknown/RollingOut", newNamespace(ctx): "False/SourceNotFound",
 		} {
 			fn := testutil.MakeFunction("user", namespace).Obj()
 			fn.Spec.Source.Image = &v1alpha1.ImageSource{Ref: ref}
@@ -383,6 +384,29 @@ var _ = Describe("A Function whose spec only the user can mend", func() {
 		Expect(k8sClient.Create(ctx, fn)).To(Succeed())
 		readyIs(ctx, fn, "False/NameConflict")
 		Expect(deploymentOf(ctx, fn).ResourceVersion).To(Equal(foreign.ResourceVersion))
+	})
+
+	It("says so when the API server refuses the Deployment", func(ctx SpecContext) {
+		fn := testutil.MakeFunction("refused", newNamespace(ctx)).File("handler.py", pythonHandler).Resources(
+			corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("2Gi")},
+			corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")}).Obj()
+		Expect(k8sClient.Create(ctx, fn)).To(Succeed())
+		readyIs(ctx, fn, "False/InvalidSpec")
+		Expect(meta.FindStatusCondition(get(ctx, fn).Status.Conditions, "Ready").Message).To(ContainSubstring("memory"))
+	})
+
+	It("does not share a deploy namespace with another namespace", func(ctx SpecContext) {
+		long := "collides-" + strings.Repeat("a", 46)
+		other := strings.TrimPrefix(naming.DeployNamespace(long), "sless-fn-")
+		Expect(naming.DeployNamespace(other)).To(Equal(naming.DeployNamespace(long)))
+		Expect(k8sClient.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: long}})).To(Succeed())
+		first := testutil.MakeFunction("f", long).File("handler.py", pythonHandler).Obj()
+		Expect(k8sClient.Create(ctx, first)).To(Succeed())
+		readyIs(ctx, first, "Unknown/RollingOut")
+		Expect(k8sClient.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: other}})).To(Succeed())
+		fn := testutil.MakeFunction("f", other).File("handler.py", pythonHandler).Obj()
+		Expect(k8sClient.Create(ctx, fn)).To(Succeed())
+		readyIs(ctx, fn, "False/NameConflict")
 	})
 
 	It("does not use a namespace that sless did not make", func(ctx SpecContext) {

@@ -23,7 +23,7 @@ func (r *FunctionReconciler) ensureImage(ctx context.Context, s *functionScope) 
 		return nil
 	}
 	repository := naming.CodeRepository(r.Config.Registry.Host, s.fn.Namespace, s.fn.Name)
-	target := repository + ":" + naming.Key(s.buildBase, s.code.digest)
+	target := repository + ":" + naming.Key(s.fn.Namespace, s.buildBase, s.code.digest)
 	digest, ok := r.knownImage(s, target)
 	if !ok {
 		var err error
@@ -51,11 +51,14 @@ func (r *FunctionReconciler) useImage(ctx context.Context, s *functionScope) err
 			return platform(v1alpha1.ConditionSourceReady, v1alpha1.ReasonRegistryUnavailable,
 				"the registry of "+ref.String()+" does not answer; it is tried again", err)
 		}
+		if err != nil && r.platformRepository(ref.Context()) {
+			return notForThisNamespace(ref)
+		}
 		if err != nil {
 			return platform(v1alpha1.ConditionSourceReady, v1alpha1.ReasonSourceNotFound,
 				"the image "+ref.String()+" cannot be read: "+err.Error(), err)
 		}
-		if err := r.checkOwner(ctx, s, ref); err != nil {
+		if err := r.checkOwner(ctx, s, ref, digest); err != nil {
 			return err
 		}
 		r.known.put(knownBase, remembered, digest)
@@ -68,19 +71,25 @@ func (r *FunctionReconciler) useImage(ctx context.Context, s *functionScope) err
 
 // checkOwner refuses an image that sless built for another namespace: code of one tenant must not be run by another. The
 // name of a repository does not tell whose it is, since namespaces and names may hold dashes; the label of the image does.
-func (r *FunctionReconciler) checkOwner(ctx context.Context, s *functionScope, ref name.Reference) error {
+func (r *FunctionReconciler) checkOwner(ctx context.Context, s *functionScope, ref name.Reference, digest string) error {
 	if !r.platformRepository(ref.Context()) {
 		return nil
 	}
-	labels, err := r.Images.Labels(ctx, ref.String())
-	if err != nil {
+	labels, err := r.Images.Labels(ctx, ref.Context().Name()+"@"+digest)
+	if image.IsUnavailable(err) {
 		return imageFault("the image "+ref.String()+" cannot be read", err)
 	}
-	if labels[v1alpha1.LabelNamespace] != s.fn.Namespace {
-		return stalled(v1alpha1.ConditionSourceReady, v1alpha1.ReasonInvalidSpec,
-			"spec.source.image.ref names an image that sless did not build for this namespace")
+	if err != nil || labels[v1alpha1.LabelNamespace] != s.fn.Namespace {
+		return notForThisNamespace(ref)
 	}
 	return nil
+}
+
+// notForThisNamespace says the same of an image that does not exist and of another namespace's, so that nobody learns what
+// others have.
+func notForThisNamespace(ref name.Reference) error {
+	return stalled(v1alpha1.ConditionSourceReady, v1alpha1.ReasonSourceNotFound,
+		"sless has built no image %s for this namespace", ref.String())
 }
 
 // platformRepository tells whether sless fills a repository. Runtime images are everybody's.
@@ -94,7 +103,13 @@ func (r *FunctionReconciler) platformRepository(repository name.Repository) bool
 	}
 	// Parsing brings both names into the same form; docker.io has more than one.
 	made, err := name.NewRepository(r.Config.Registry.Host + "/" + naming.RepositoryPrefix + "x")
-	return err != nil || strings.HasPrefix(repository.Name(), strings.TrimSuffix(made.Name(), "x"))
+	if err != nil {
+		return true
+	}
+	// Names of hosts have no case, and may end in a dot.
+	host := func(r name.Repository) string { return strings.TrimSuffix(strings.ToLower(r.RegistryStr()), ".") }
+	return host(repository) == host(made) &&
+		strings.HasPrefix(repository.RepositoryStr(), strings.TrimSuffix(made.RepositoryStr(), "x"))
 }
 
 // knownImage returns the digest of an image that was seen in the registry a short while ago. While pods cannot pull, what

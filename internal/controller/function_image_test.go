@@ -29,6 +29,7 @@ func TestPlatformRepository(t *testing.T) {
 		"another registry":         {"registry:5000", "elsewhere:5000/sless-bank-safe:v1", false},
 		"docker hub, short name":   {"docker.io/acme", "acme/sless-bank-safe:v1", true},
 		"docker hub, long name":    {"docker.io/acme", "index.docker.io/acme/sless-shop-cart:v1", true},
+		"host in other letters":    {"registry.example.com", "REGISTRY.example.com/sless-bank-safe:v1", true},
 		"another team on the hub":  {"docker.io/acme", "docker.io/other/sless-bank-safe:v1", false},
 	}
 	for title, tc := range tests {

@@ -4,6 +4,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -50,6 +51,10 @@ func (r *FunctionReconciler) ensureDeployNamespace(ctx context.Context, s *funct
 		return stalled(v1alpha1.ConditionAvailable, v1alpha1.ReasonNameConflict,
 			"namespace %s exists and was not made by sless; label it %s=%s to let sless use it", wanted.Name,
 			v1alpha1.LabelManagedBy, v1alpha1.ManagedBySless)
+	}
+	if other := existing.Annotations[resources.UserNamespaceAnnotation]; found && other != "" && other != s.fn.Namespace {
+		return stalled(v1alpha1.ConditionAvailable, v1alpha1.ReasonNameConflict,
+			"namespace %s belongs to the functions of namespace %s; use a namespace with a shorter name", wanted.Name, other)
 	}
 	if err := apply(ctx, r.Client, wanted); err != nil {
 		return err
@@ -114,5 +119,18 @@ func (r *FunctionReconciler) applyOwned(ctx context.Context, s *functionScope, w
 			"%s %s/%s exists and does not belong to this Function; delete it or rename the Function",
 			wanted.GetObjectKind().GroupVersionKind().Kind, wanted.GetNamespace(), wanted.GetName())
 	}
-	return apply(ctx, r.Client, wanted)
+	if err := apply(ctx, r.Client, wanted); err != nil {
+		return specFault(err)
+	}
+	return nil
+}
+
+// specFault tells what the API server refuses because of the Function's spec from faults of the platform.
+func specFault(err error) error {
+	status, ok := errors.AsType[*apierrors.StatusError](err)
+	if ok && (apierrors.IsInvalid(err) || apierrors.IsBadRequest(err)) {
+		return stalled(v1alpha1.ConditionAvailable, v1alpha1.ReasonInvalidSpec,
+			"the Deployment of this spec is refused: %s", status.Status().Message)
+	}
+	return err
 }

@@ -13,6 +13,8 @@ const (
 	knownObject = "object"
 	knownImage  = "image"
 	knownBase   = "base"
+	// knownAttempts is how often a build was tried again.
+	knownAttempts = "attempts"
 )
 
 const (
@@ -21,6 +23,8 @@ const (
 	knownFor = 10 * time.Minute
 	// baseKnownFor is how long a runtime image's tag is taken to mean the same digest.
 	baseKnownFor = time.Minute
+	// attemptsKnownFor is longer than the longest pause between two attempts.
+	attemptsKnownFor = time.Hour
 )
 
 // knownCache remembers what the registry and the object store said, so that a pass over an unchanged Function asks
@@ -35,8 +39,11 @@ func newKnownCache() *knownCache {
 
 func (k *knownCache) put(kind, key, value string) {
 	ttl := knownFor
-	if kind == knownBase {
+	switch kind {
+	case knownBase:
 		ttl = baseKnownFor
+	case knownAttempts:
+		ttl = attemptsKnownFor
 	}
 	k.entries.Add(kind+"/"+key, value, ttl)
 }

@@ -26,7 +26,7 @@ func computeTriggerStatus(
 		status.URL = functionURL(fn, gateway)
 	}
 	status.Active = new(ready.status == metav1.ConditionTrue)
-	waits := ready.reason == v1alpha1.ReasonPending
+	waits := ready.reason == v1alpha1.ReasonPending && !meta.IsStatusConditionTrue(fn.Status.Conditions, v1alpha1.ConditionStalled)
 	for _, c := range []struct {
 		kind string
 		verdict
@@ -56,7 +56,11 @@ func triggerVerdict(trigger *v1alpha1.Trigger, fn *v1alpha1.Function) verdict {
 		return failed(v1alpha1.ReasonFunctionNotFound, fmt.Sprintf("Function %s does not exist in this namespace", spec.FunctionRef.Name))
 	}
 	if ready := readyOf(fn); ready.Status != metav1.ConditionTrue {
-		return unknown(v1alpha1.ReasonPending, fmt.Sprintf("Function %s is not ready: %s", fn.Name, ready.Reason))
+		message := fmt.Sprintf("Function %s is not ready: %s", fn.Name, ready.Reason)
+		if meta.IsStatusConditionTrue(fn.Status.Conditions, v1alpha1.ConditionStalled) {
+			return failed(v1alpha1.ReasonPending, message)
+		}
+		return unknown(v1alpha1.ReasonPending, message)
 	}
 	return succeeded(v1alpha1.ReasonReady, "the function answers at status.url")
 }

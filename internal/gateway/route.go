@@ -44,10 +44,19 @@ func routeFor(fn *v1alpha1.Function, clusterDomain string) (Route, *Refusal) {
 			Message: explain(fmt.Sprintf("function %s is disabled", key), readyOf(fn).Message),
 		}
 	}
-	if !meta.IsStatusConditionTrue(fn.Status.Conditions, v1alpha1.ConditionAvailable) {
+	if !meta.IsStatusConditionTrue(fn.Status.Conditions, v1alpha1.ConditionAvailable) && !startsNow(fn) {
 		return Route{}, notAvailable(key, fn)
 	}
 	return Route{Function: key, Host: upstreamHost(key, clusterDomain), Timeout: timeoutOf(fn)}, nil
+}
+
+// startsNow tells whether pods are on their way and nothing is known to be wrong with them: the call is sent, and waits in
+// the retries of the connection. So a lost pod costs time and no call.
+func startsNow(fn *v1alpha1.Function) bool {
+	available := meta.FindStatusCondition(fn.Status.Conditions, v1alpha1.ConditionAvailable)
+	ready := meta.FindStatusCondition(fn.Status.Conditions, v1alpha1.ConditionReady)
+	return available != nil && available.Reason == v1alpha1.ReasonRollingOut &&
+		ready != nil && ready.Reason == v1alpha1.ReasonRollingOut
 }
 
 func notAvailable(key types.NamespacedName, fn *v1alpha1.Function) *Refusal {

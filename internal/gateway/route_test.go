@@ -33,6 +33,8 @@ var (
 	loadFailed  = condition(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonHandlerLoadFailed,
 		"handler.py line 3: NameError")
 	building    = condition(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonBuilding, "the image is built")
+	noPodReady  = condition(v1alpha1.ConditionAvailable, metav1.ConditionFalse, v1alpha1.ReasonRollingOut, "no pod is ready yet")
+	rollingOut  = condition(v1alpha1.ConditionReady, metav1.ConditionUnknown, v1alpha1.ReasonRollingOut, "starting")
 	stalled     = condition(v1alpha1.ConditionStalled, metav1.ConditionTrue, v1alpha1.ReasonHandlerLoadFailed, "")
 	reconciling = condition(v1alpha1.ConditionReconciling, metav1.ConditionTrue, v1alpha1.ReasonProgressing, "")
 )
@@ -65,6 +67,11 @@ func TestRouteFor(t *testing.T) {
 		"ready":                       {fn: function(v1alpha1.PhaseReady, available, ready)},
 		"newer version failed":        {fn: function(v1alpha1.PhaseFailed, available, loadFailed, stalled)},
 		"newer version is being made": {fn: function(v1alpha1.PhaseBuilding, available, building, reconciling)},
+		"pods are being replaced":     {fn: function(v1alpha1.PhasePending, noPodReady, rollingOut, reconciling)},
+		"pods are being replaced by a newer build": {
+			fn:   function(v1alpha1.PhaseBuilding, noPodReady, building, reconciling),
+			want: unavailableBecause("Building", "the image is built", buildRetryAfter),
+		},
 		"new": {
 			fn:   function(""),
 			want: unavailableBecause("Pending", "it has not been looked at yet", buildRetryAfter),

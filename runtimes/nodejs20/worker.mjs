@@ -120,7 +120,13 @@ function frame(kind, data = Buffer.alloc(0)) {
 }
 
 const headFrame = (fields) => frame('H', Buffer.from(toJSON(fields)));
-const describe = (err) => (err instanceof Error ? `${err.name}: ${err.message}` : String(err));
+function describe(err) {
+  try {
+    return (err instanceof Error ? `${err.name}: ${err.message}` : String(err)).slice(0, 4096);
+  } catch {
+    return 'a value was thrown that cannot be shown';
+  }
+}
 
 /** Runs the handler for one call and writes the frames of the answer. */
 async function serveCall(socket, handler, head, body) {

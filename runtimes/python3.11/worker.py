@@ -134,7 +134,7 @@ def describe(err):
     if isinstance(err, Problem):
         return err.args[0]
     text = getattr(err, "msg", "") if isinstance(err, SyntaxError) else str(err)
-    return f"{type(err).__name__}: {text}" if text else type(err).__name__
+    return f"{type(err).__name__}: {text[:4096]}" if text else type(err).__name__
 
 
 def print_traceback(err):

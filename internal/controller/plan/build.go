@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -30,6 +31,8 @@ const (
 	BuildStart
 	// BuildDelete removes the Job so that it is built again.
 	BuildDelete
+	// BuildHold keeps a failed Job until it is time to try again.
+	BuildHold
 	// BuildFailed gives up until the user changes something.
 	BuildFailed
 )
@@ -44,6 +47,10 @@ type BuildState struct {
 	Jobs []batchv1.Job
 	// MaxConcurrent is the number of builds that may run at once.
 	MaxConcurrent int
+	// Attempts is how often the build was tried again already, because of faults of the platform.
+	Attempts int
+	// Now is the time.
+	Now time.Time
 	// RetryAsked is the value of the Function's annotation sless.io/reconcile-at.
 	RetryAsked string
 }
@@ -53,6 +60,21 @@ type BuildStep struct {
 	Action  BuildAction
 	Reason  string
 	Message string
+	// After is when to look again, for BuildHold.
+	After time.Duration
+}
+
+const (
+	retryBase = 10 * time.Second
+	retryMax  = 10 * time.Minute
+)
+
+// retryDelay is the pause before the next attempt at a build that failed because of the platform.
+func retryDelay(attempts int) time.Duration {
+	if attempts > 6 {
+		return retryMax
+	}
+	return min(retryBase<<attempts, retryMax)
 }
 
 // NextBuildStep decides what to do about a build whose image does not exist.
@@ -141,12 +163,32 @@ func failedStep(state BuildState) BuildStep {
 				"the build took longer than %d s; raise spec.build.timeoutSeconds", ptr.Deref(state.Job.Spec.ActiveDeadlineSeconds, 0))}
 		}
 	}
+	step := BuildStep{
+		Action: BuildDelete, Reason: v1alpha1.ReasonInternalError, Message: "the pod of the build is gone; it is built again",
+	}
 	for i := range state.Pods {
-		if step, ok := failedPod(&state.Pods[i]); ok {
-			return step
+		if found, ok := failedPod(&state.Pods[i]); ok {
+			step = found
+			break
 		}
 	}
-	return BuildStep{Action: BuildDelete, Reason: v1alpha1.ReasonInternalError, Message: "the pod of the build is gone; it is built again"}
+	if step.Action != BuildDelete {
+		return step
+	}
+	if left := retryDelay(state.Attempts) - state.Now.Sub(failedAt(state.Job)); left > 0 {
+		step.Action, step.After = BuildHold, left
+	}
+	return step
+}
+
+// failedAt is when a Job failed for good.
+func failedAt(job *batchv1.Job) time.Time {
+	for _, c := range job.Status.Conditions {
+		if c.Type == batchv1.JobFailed && c.Status == corev1.ConditionTrue {
+			return c.LastTransitionTime.Time
+		}
+	}
+	return time.Time{}
 }
 
 // buildSteps returns the states of the steps in the order in which they run.

@@ -41,7 +41,7 @@ func created(after time.Duration) jobOption {
 func ended(kind batchv1.JobConditionType, reason string) jobOption {
 	return func(j *batchv1.Job) {
 		j.Status.Conditions = append(j.Status.Conditions,
-			batchv1.JobCondition{Type: kind, Status: corev1.ConditionTrue, Reason: reason})
+			batchv1.JobCondition{Type: kind, Status: corev1.ConditionTrue, Reason: reason, LastTransitionTime: metav1.NewTime(epoch)})
 	}
 }
 
@@ -111,6 +111,18 @@ func TestNextBuildStep(t *testing.T) {
 			}},
 			wantAction: BuildDelete, wantReason: v1alpha1.ReasonStoreUnavailable, wantMessage: "connection refused",
 		},
+		"store gone a moment ago": {
+			state: BuildState{Job: failedJob, Now: epoch.Add(retryBase - 1), Pods: []corev1.Pod{
+				failedBuildPod(resources.BuildFetch, 1, "StoreUnavailable: connection refused"),
+			}},
+			wantAction: BuildHold, wantReason: v1alpha1.ReasonStoreUnavailable, wantMessage: "connection refused",
+		},
+		"push refused for the third time": {
+			state: BuildState{Job: failedJob, Now: epoch.Add(retryBase), Attempts: 2, Pods: []corev1.Pod{
+				failedBuildPod(resources.BuildPush, 1, "PushFailed: 403"),
+			}},
+			wantAction: BuildHold, wantReason: "PushFailed", wantMessage: "403",
+		},
 		"registry gone during push": {
 			state: BuildState{Job: failedJob, Pods: []corev1.Pod{
 				failedBuildPod(resources.BuildPush, 1, "RegistryUnavailable: 503"),
@@ -134,6 +146,9 @@ func TestNextBuildStep(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			if tc.state.Now.IsZero() {
+				tc.state.Now = epoch.Add(retryMax)
+			}
 			got := NextBuildStep(tc.state)
 			if got.Action != tc.wantAction || got.Reason != tc.wantReason || !strings.Contains(got.Message, tc.wantMessage) {
 				t.Errorf("NextBuildStep = %+v, want action %d, reason %q, message with %q",
@@ -197,6 +212,21 @@ func TestBuildQueueNeverOverfillsAndNeverStalls(t *testing.T) {
 	}
 	if running != slots {
 		t.Errorf("%d builds run, want %d", running, slots)
+	}
+}
+
+func TestRetryDelayGrowsToABound(t *testing.T) {
+	t.Parallel()
+	last := time.Duration(0)
+	for attempts := range 100 {
+		delay := retryDelay(attempts)
+		if delay < last || delay > retryMax || delay < retryBase {
+			t.Fatalf("attempt %d waits %s after %s", attempts, delay, last)
+		}
+		last = delay
+	}
+	if last != retryMax {
+		t.Errorf("the longest pause is %s, want %s", last, retryMax)
 	}
 }
 

@@ -7,6 +7,7 @@ package validation
 import (
 	"cmp"
 	"fmt"
+	stdpath "path"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -30,7 +31,9 @@ type Problem struct {
 }
 
 // forbiddenMounts are the folders of a function's container that sless fills itself.
-var forbiddenMounts = []string{"/app", "/sless", "/tmp", "/opt/deps", "/proc", "/sys", "/dev"}
+var forbiddenMounts = []string{
+	"/app", "/sless", "/tmp", "/opt/deps", "/proc", "/sys", "/dev", "/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc",
+}
 
 // ValidateFunction returns every problem of a Function's spec, the most basic first.
 func ValidateFunction(fn *v1alpha1.Function, catalogue Catalogue) []Problem {
@@ -95,14 +98,24 @@ func EntrypointOf(fn *v1alpha1.Function, rt runtimes.Runtime) string {
 
 func validateVolumes(fn *v1alpha1.Function, path *field.Path) []Problem {
 	var problems []Problem
+	invalid := func(i int, detail string) {
+		problems = append(problems, Problem{
+			Reason: v1alpha1.ReasonInvalidSpec,
+			Err:    field.Invalid(path.Index(i).Child("mountPath"), fn.Spec.Volumes[i].MountPath, detail),
+		})
+	}
+	taken := map[string]bool{}
 	for i, v := range fn.Spec.Volumes {
+		switch {
+		case stdpath.Clean(v.MountPath) != v.MountPath || v.MountPath == "/":
+			invalid(i, "must be a folder below the root, without dots, doubled slashes or a slash at the end")
+		case taken[v.MountPath]:
+			invalid(i, "is the mountPath of another volume too")
+		}
+		taken[v.MountPath] = true
 		for _, folder := range forbiddenMounts {
 			if v.MountPath == folder || strings.HasPrefix(v.MountPath, folder+"/") {
-				problems = append(problems, Problem{
-					Reason: v1alpha1.ReasonInvalidSpec,
-					Err: field.Invalid(path.Index(i).Child("mountPath"), v.MountPath,
-						"lies in "+folder+", which sless fills itself; choose another folder"),
-				})
+				invalid(i, "lies in "+folder+", which belongs to the runtime; choose another folder")
 			}
 		}
 	}

@@ -52,6 +52,9 @@ func TestValidateFunction(t *testing.T) {
 		},
 		"mount over the code":   {fn: mounted("/app"), want: []string{v1alpha1.ReasonInvalidSpec}, field: "spec.volumes[0].mountPath"},
 		"mount in the code":     {fn: mounted("/app/x"), want: []string{v1alpha1.ReasonInvalidSpec}, field: "spec.volumes[0].mountPath"},
+		"mount by a detour":     {fn: mounted("/x/../app"), want: []string{v1alpha1.ReasonInvalidSpec}, field: "spec.volumes[0].mountPath"},
+		"mount over the root":   {fn: mounted("//"), want: []string{v1alpha1.ReasonInvalidSpec}, field: "spec.volumes[0].mountPath"},
+		"mount over the system": {fn: mounted("/usr"), want: []string{v1alpha1.ReasonInvalidSpec}, field: "spec.volumes[0].mountPath"},
 		"mount beside the code": {fn: mounted("/application")},
 		"everything wrong at once": {
 			fn:   testutil.MakeFunction("f", "n").Runtime("perl").File("x", strings.Repeat("x", 600<<10)).Obj(),

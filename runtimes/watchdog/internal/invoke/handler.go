@@ -76,6 +76,9 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, id string, start
 	}
 	defer h.inFlight.Add(-1)
 	if h.inFlight.Add(1) > h.Concurrency {
+		// The server would read what is left of a small body before it answers, however slowly that comes.
+		w.Header().Set("Connection", "close")
+		_ = http.NewResponseController(w).SetReadDeadline(h.Now())
 		w.Header().Set("Retry-After", "1")
 		return refuse(w, id, http.StatusTooManyRequests,
 			fmt.Sprintf("the function is serving %d calls at once, which is its limit", h.Concurrency))
