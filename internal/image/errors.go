@@ -4,8 +4,6 @@ package image
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"io"
 	"net"
@@ -13,6 +11,8 @@ import (
 	"net/url"
 
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
+
+	"github.com/naeel/sless/internal/servers"
 )
 
 // LayerError says that the content of a layer could not be had from where it is kept. It is no fault of the registry;
@@ -38,9 +38,6 @@ func IsUnavailable(err error) bool {
 		layer     *LayerError
 		file      *fileError
 		answer    *transport.Error
-		unknownCA x509.UnknownAuthorityError
-		wrongHost x509.HostnameError
-		wrongCert *tls.CertificateVerificationError
 		requested *url.Error
 		operation *net.OpError
 		lookup    *net.DNSError
@@ -48,8 +45,7 @@ func IsUnavailable(err error) bool {
 	switch {
 	case err == nil, errors.Is(err, context.Canceled), errors.As(err, &layer), errors.As(err, &file):
 		return false
-	case errors.As(err, &unknownCA), errors.As(err, &wrongHost), errors.As(err, &wrongCert),
-		errors.Is(err, http.ErrSchemeMismatch):
+	case servers.IsCertificateFault(err):
 		return false
 	case errors.As(err, &answer):
 		return isRetryable(answer.StatusCode)

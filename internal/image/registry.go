@@ -22,6 +22,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
+
+	"github.com/naeel/sless/internal/servers"
 )
 
 const userAgent = "sless"
@@ -80,7 +82,7 @@ func New(cfg Config) (*Registry, error) {
 	if r.backoff.Steps == 0 {
 		r.backoff = remote.Backoff{Duration: 200 * time.Millisecond, Factor: 3, Jitter: 0.1, Steps: 3}
 	}
-	transport, err := newTransport(cfg.CAFile)
+	transport, err := servers.NewTransport(cfg.CAFile, answerTimeout)
 	if err != nil {
 		return nil, err
 	}

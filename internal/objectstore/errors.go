@@ -4,8 +4,6 @@ package objectstore
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"io"
 	"net"
@@ -13,6 +11,8 @@ import (
 	"net/url"
 
 	"github.com/minio/minio-go/v7"
+
+	"github.com/naeel/sless/internal/servers"
 )
 
 // IsUnavailable says whether the error comes from a store that cannot be reached, does not answer or is overloaded, so
@@ -21,9 +21,6 @@ import (
 func IsUnavailable(err error) bool {
 	var (
 		response  minio.ErrorResponse
-		unknownCA x509.UnknownAuthorityError
-		wrongHost x509.HostnameError
-		wrongCert *tls.CertificateVerificationError
 		requested *url.Error
 		operation *net.OpError
 		lookup    *net.DNSError
@@ -31,8 +28,7 @@ func IsUnavailable(err error) bool {
 	switch {
 	case err == nil, errors.Is(err, context.Canceled):
 		return false
-	case errors.As(err, &unknownCA), errors.As(err, &wrongHost), errors.As(err, &wrongCert),
-		errors.Is(err, http.ErrSchemeMismatch):
+	case servers.IsCertificateFault(err):
 		return false
 	case errors.As(err, &response) && response.StatusCode != 0:
 		return isRetryable(response)

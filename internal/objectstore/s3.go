@@ -10,9 +10,12 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
+
+	"github.com/naeel/sless/internal/servers"
 )
 
 const (
@@ -22,6 +25,9 @@ const (
 
 	// maxTries is how often one request is sent, with pauses of at most one second.
 	maxTries = 3
+
+	// answerTimeout is how long the store may take to begin an answer.
+	answerTimeout = time.Minute
 )
 
 // Config says where the store is and how to reach it.
@@ -57,10 +63,12 @@ func New(cfg Config) (*S3, error) {
 	if err != nil {
 		return nil, fmt.Errorf("object store: %w", err)
 	}
-	transport, err := newTransport(cfg.CAFile)
+	transport, err := servers.NewTransport(cfg.CAFile, answerTimeout)
 	if err != nil {
 		return nil, fmt.Errorf("object store: %w", err)
 	}
+	// An object that says that it is compressed must come as it was stored.
+	transport.DisableCompression = true
 	lookup := minio.BucketLookupDNS
 	if cfg.PathStyle {
 		lookup = minio.BucketLookupPath
