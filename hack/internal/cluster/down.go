@@ -19,18 +19,11 @@ import (
 // data included. Packages and the cache stay. It can be stopped at any moment and run again; where there is no cluster
 // it does nothing.
 func (c *Cluster) Down(ctx context.Context) error {
-	if err := (facts{goos: goos(), root: os.Geteuid() == 0}).checkMachine(); err != nil {
-		return err
-	}
-	unlock, err := lock(ctx, lockPath, func(format string, args ...any) { c.Out.Printf(format, args...) })
+	f, unlock, err := c.begin(ctx)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	f, err := c.gather()
-	if err != nil {
-		return err
-	}
 	if err := f.checkOwner(); err != nil {
 		return err
 	}

@@ -27,18 +27,11 @@ const stopGrace = 10 * time.Second
 // Up brings the cluster up: it installs, builds, and starts what is missing, and leaves alone what is there. It can be
 // stopped at any moment and run again. When a check fails it has changed nothing.
 func (c *Cluster) Up(ctx context.Context) error {
-	if err := (facts{goos: goos(), root: os.Geteuid() == 0}).checkMachine(); err != nil {
-		return err
-	}
-	unlock, err := lock(ctx, lockPath, func(format string, args ...any) { c.Out.Printf(format, args...) })
+	f, unlock, err := c.begin(ctx)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	f, err := c.gather()
-	if err != nil {
-		return err
-	}
 	if err := f.checkUp(); err != nil {
 		return err
 	}
@@ -50,6 +43,22 @@ func (c *Cluster) Up(ctx context.Context) error {
 	}
 	u := &up{Cluster: c}
 	return u.run(ctx)
+}
+
+// begin looks at the machine while no other command works on its cluster. unlock lets others work again.
+func (c *Cluster) begin(ctx context.Context) (f facts, unlock func(), err error) {
+	if err := (facts{goos: goos(), root: os.Geteuid() == 0}).checkMachine(); err != nil {
+		return facts{}, nil, err
+	}
+	unlock, err = lock(ctx, lockPath, func(format string, args ...any) { c.Out.Printf(format, args...) })
+	if err != nil {
+		return facts{}, nil, err
+	}
+	if f, err = c.gather(); err != nil {
+		unlock()
+		return facts{}, nil, err
+	}
+	return f, unlock, nil
 }
 
 // up is one run of Up with what its steps hand on.
