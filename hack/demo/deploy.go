@@ -143,6 +143,7 @@ func (d *deployment) kube(ctx context.Context, out *bytes.Buffer, args ...string
 func (d *deployment) run(ctx context.Context, out interface{ Write([]byte) (int, error) }, name string, args ...string) error {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = d.checkout
+	cmd.Env = append(os.Environ(), d.printer.Env())
 	cmd.Stdout = out
 	said := &bytes.Buffer{}
 	cmd.Stderr = os.Stderr

@@ -6,6 +6,8 @@ package progress
 import (
 	"fmt"
 	"io"
+	"os"
+	"strconv"
 	"sync"
 	"time"
 )
@@ -29,9 +31,21 @@ type Printer struct {
 	start time.Time
 }
 
-// New makes a printer that writes to w and reads the clock from now.
+// envStart hands the start of a command's clock on to the commands that it runs, in milliseconds since 1970.
+const envStart = "SLESS_PROGRESS_START"
+
+// New makes a printer that writes to w and reads the clock from now. Below another command the clock is that command's.
 func New(w io.Writer, now func() time.Time) *Printer {
-	return &Printer{w: w, now: now, start: now()}
+	start := now()
+	if began, err := strconv.ParseInt(os.Getenv(envStart), 10, 64); err == nil {
+		start = time.UnixMilli(began)
+	}
+	return &Printer{w: w, now: now, start: start}
+}
+
+// Env returns the variable with which commands that are run go on with this printer's clock.
+func (p *Printer) Env() string {
+	return envStart + "=" + strconv.FormatInt(p.start.UnixMilli(), 10)
 }
 
 // Printf writes one line outside of steps.

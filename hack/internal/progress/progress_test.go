@@ -4,6 +4,7 @@ package progress
 
 import (
 	"errors"
+	"io"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -55,5 +56,16 @@ func TestQuickStepsHaveOneLine(t *testing.T) {
 	want := "[   0.0s] One: done (0.0s)\n[   0.0s] Two: failed (0.0s)\n[   0.0s] The end: 3\n"
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Errorf("output (-want +got):\n%s", diff)
+	}
+}
+
+func TestAChildGoesOnWithTheClock(t *testing.T) {
+	began := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	name, value, _ := strings.Cut(New(io.Discard, func() time.Time { return began }).Env(), "=")
+	t.Setenv(name, value)
+	out := &strings.Builder{}
+	New(out, func() time.Time { return began.Add(90 * time.Second) }).Printf("later")
+	if want := "[  90.0s] later\n"; out.String() != want {
+		t.Errorf("a child prints %q, want %q", out, want)
 	}
 }
