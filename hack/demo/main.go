@@ -11,13 +11,17 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/naeel/sless/hack/internal/progress"
 	"github.com/naeel/sless/hack/internal/toolcache"
 )
 
 func main() {
+	// The client library complains when nobody takes its log.
+	log.SetLogger(logr.Discard())
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := newRootCommand().ExecuteContext(ctx)
 	stop()
