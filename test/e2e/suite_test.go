@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
@@ -20,6 +21,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/naeel/sless/api/v1alpha1"
 )
@@ -39,6 +41,7 @@ func TestE2E(t *testing.T) {
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {
+	logf.SetLogger(logr.Discard())
 	SetDefaultEventuallyTimeout(soon)
 	SetDefaultEventuallyPollingInterval(interval)
 	Expect(v1alpha1.AddToScheme(scheme.Scheme)).To(Succeed())

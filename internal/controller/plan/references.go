@@ -5,6 +5,7 @@ package plan
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -109,8 +110,6 @@ func ConfigMapData(cm *corev1.ConfigMap) map[string][]byte {
 	for key, text := range cm.Data {
 		data[key] = []byte(text)
 	}
-	for key, value := range cm.BinaryData {
-		data[key] = value
-	}
+	maps.Copy(data, cm.BinaryData)
 	return data
 }

@@ -92,12 +92,12 @@ func Mirror(fn *v1alpha1.Function, source Source, data map[string][]byte) client
 	if source.Kind == SourceSecret {
 		return &corev1.Secret{
 			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
-			ObjectMeta: objectMeta, Immutable: ptr.To(true), Data: data, Type: corev1.SecretTypeOpaque,
+			ObjectMeta: objectMeta, Immutable: new(true), Data: data, Type: corev1.SecretTypeOpaque,
 		}
 	}
 	cm := &corev1.ConfigMap{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
-		ObjectMeta: objectMeta, Immutable: ptr.To(true),
+		ObjectMeta: objectMeta, Immutable: new(true),
 	}
 	for key, value := range data {
 		if utf8.Valid(value) {
