@@ -98,15 +98,15 @@ var _ = Describe("A caller", Ordered, func() {
 			for i := range binary {
 				binary[i] = byte(i)
 			}
-			echoed := call(ctx, fn, http.MethodPost, "/echo", binary, withHeader("Content-Type", "application/octet-stream"))
+			echoed := call(ctx, fn, http.MethodPost, "/echo", binary, contentType("application/octet-stream"))
 			Expect([]byte(echoed.Body)).To(Equal(binary))
 			Expect(echoed.Header.Get("Content-Type")).To(HavePrefix("application/octet-stream"))
 
-			text := call(ctx, fn, http.MethodPut, "/echo", []byte("grüß dich"), withHeader("Content-Type", "text/plain; charset=utf-8"))
+			text := call(ctx, fn, http.MethodPut, "/echo", []byte("grüß dich"), contentType("text/plain; charset=utf-8"))
 			Expect(text.Body).To(Equal("grüß dich"))
 			Expect(text.Header.Get("Content-Type")).To(HavePrefix("text/plain"))
 
-			object := call(ctx, fn, http.MethodPost, "/echo", []byte(`{"a":[1,null,"x"]}`), withHeader("Content-Type", "application/json"))
+			object := call(ctx, fn, http.MethodPost, "/echo", []byte(`{"a":[1,null,"x"]}`), contentType("application/json"))
 			Expect(object.Body).To(MatchJSON(`{"a":[1,null,"x"]}`))
 			Expect(call(ctx, fn, http.MethodGet, "/zero", nil).Body).To(Equal("0"))
 			Expect(call(ctx, fn, http.MethodGet, "/nothing", nil).Body).To(Equal("null"))
@@ -117,7 +117,7 @@ var _ = Describe("A caller", Ordered, func() {
 			Expect(full.Header.Get("X-Tea")).To(Equal("green"))
 			Expect(full.Body).To(Equal("short and stout"))
 
-			broken := call(ctx, fn, http.MethodPost, "/echo", []byte("{"), withHeader("Content-Type", "application/json"))
+			broken := call(ctx, fn, http.MethodPost, "/echo", []byte("{"), contentType("application/json"))
 			Expect(broken.Status).To(Equal(http.StatusBadRequest))
 		})
 

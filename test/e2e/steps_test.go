@@ -103,8 +103,8 @@ type answer struct {
 
 type callOption func(*http.Request)
 
-func withHeader(name, value string) callOption {
-	return func(r *http.Request) { r.Header.Set(name, value) }
+func contentType(value string) callOption {
+	return func(r *http.Request) { r.Header.Set("Content-Type", value) }
 }
 
 // call calls the Function at its URL with a path after it.
