@@ -70,6 +70,16 @@ test-e2e: ## Run the stories of users on a real cluster.
 	@if [ "$(CLUSTER)" = local ]; then go run ./hack/demo deploy; fi
 	SLESS_E2E_CLUSTER=$(CLUSTER) go test -tags=e2e ./test/e2e/ -count=1 -timeout=40m -v -ginkgo.v $(TEST_ARGS)
 
+.PHONY: setup-envtest envtest
+setup-envtest envtest: ## Print the folder of the API server and etcd for make test; get or build them first.
+	@go run ./hack/cluster envtest-assets
+
+.PHONY: setup-test-e2e
+setup-test-e2e: cluster-deploy ## Start the cluster of the end-to-end tests, with sless on it.
+
+.PHONY: cleanup-test-e2e
+cleanup-test-e2e: cluster-down ## Stop the cluster of the end-to-end tests.
+
 .PHONY: fuzz
 fuzz: ## Fuzz the archive package, a minute for each target.
 	@for target in FuzzFromFiles FuzzFromZip FuzzFromZipEntries FuzzExtract; do \
@@ -189,6 +199,11 @@ undeploy: $(KUSTOMIZE) ## Remove sless and all functions from the cluster of the
 	@"$(KUSTOMIZE)" build config/install | "$(KUBECTL)" delete --ignore-not-found=$(ignore-not-found) -f -
 
 ##@ Tools
+
+.PHONY: kustomize controller-gen golangci-lint
+kustomize: $(KUSTOMIZE) ## Install kustomize into bin/.
+controller-gen: $(CONTROLLER_GEN) ## Install controller-gen into bin/.
+golangci-lint: $(GOLANGCI_LINT) ## Install golangci-lint into bin/.
 
 $(KUSTOMIZE):
 	$(call go-install-tool,$@,sigs.k8s.io/kustomize/kustomize/v5,$(KUSTOMIZE_VERSION))
