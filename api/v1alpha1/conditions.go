@@ -82,6 +82,7 @@ const (
 	ReasonRegistryRefused     = "RegistryRefused"
 	ReasonImageMissing        = "ImageMissing"
 	ReasonImagePullFailed     = "ImagePullFailed"
+	ReasonPodsRefused         = "PodsRefused"
 	ReasonQuotaExceeded       = "QuotaExceeded"
 	ReasonUnschedulable       = "Unschedulable"
 	ReasonInternalError       = "InternalError"

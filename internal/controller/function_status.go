@@ -93,8 +93,8 @@ func readyVerdict(s *functionScope, fault *phaseError) readiness {
 			verdict: failed(podFault.Reason, podFault.Message), stalled: podFault.User, reconciling: !podFault.User,
 		}
 	}
-	if message := plan.ReplicaFailure(s.deployment); message != "" {
-		return readiness{verdict: failed(v1alpha1.ReasonQuotaExceeded, message), reconciling: true}
+	if refused := plan.ReplicaFailure(s.deployment); refused != nil {
+		return readiness{verdict: failed(refused.Reason, refused.Message), reconciling: true}
 	}
 	return readiness{verdict: unknown(v1alpha1.ReasonRollingOut, "the new version is starting"), reconciling: true}
 }

@@ -162,13 +162,26 @@ func TestRolledOut(t *testing.T) {
 
 func TestReplicaFailure(t *testing.T) {
 	t.Parallel()
-	d := &appsv1.Deployment{Status: appsv1.DeploymentStatus{Conditions: []appsv1.DeploymentCondition{
-		{Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Message: "exceeded quota"},
-	}}}
-	if got := ReplicaFailure(d); got != "exceeded quota" {
-		t.Errorf("ReplicaFailure = %q", got)
+	refused := func(message string) *appsv1.Deployment {
+		return &appsv1.Deployment{Status: appsv1.DeploymentStatus{Conditions: []appsv1.DeploymentCondition{
+			{Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Message: message},
+		}}}
 	}
-	if got := ReplicaFailure(nil); got != "" {
-		t.Errorf("ReplicaFailure(nil) = %q", got)
+	tests := map[string]struct {
+		d    *appsv1.Deployment
+		want *Fault
+	}{
+		"none":       {},
+		"all well":   {d: &appsv1.Deployment{}},
+		"quota":      {d: refused("forbidden: exceeded quota: q"), want: &Fault{Reason: v1alpha1.ReasonQuotaExceeded, Message: "forbidden: exceeded quota: q"}},
+		"limitrange": {d: refused("maximum memory usage is 1Gi"), want: &Fault{Reason: v1alpha1.ReasonPodsRefused, Message: "maximum memory usage is 1Gi"}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if diff := cmp.Diff(tc.want, ReplicaFailure(tc.d)); diff != "" {
+				t.Errorf("ReplicaFailure (-want +got):\n%s", diff)
+			}
+		})
 	}
 }

@@ -3,6 +3,8 @@
 package plan
 
 import (
+	"strings"
+
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
@@ -22,15 +24,19 @@ func RolledOut(d *appsv1.Deployment, revision string) bool {
 		d.Status.Replicas == d.Status.UpdatedReplicas
 }
 
-// ReplicaFailure returns why pods cannot be created, such as an exhausted quota, or nothing.
-func ReplicaFailure(d *appsv1.Deployment) string {
+// ReplicaFailure returns why the API server refuses to create pods, such as an exhausted quota, or nil.
+func ReplicaFailure(d *appsv1.Deployment) *Fault {
 	if d == nil {
-		return ""
+		return nil
 	}
 	for _, c := range d.Status.Conditions {
 		if c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue {
-			return c.Message
+			reason := v1alpha1.ReasonPodsRefused
+			if strings.Contains(c.Message, "exceeded quota") {
+				reason = v1alpha1.ReasonQuotaExceeded
+			}
+			return &Fault{Reason: reason, Message: truncate(c.Message)}
 		}
 	}
-	return ""
+	return nil
 }
