@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -52,7 +53,7 @@ func deploy(ctx context.Context, opts options, printer *progress.Printer) (*depl
 	if err := d.waitFor(ctx, "registry and object store", "sless-demo", "registry", "s3"); err != nil {
 		return nil, err
 	}
-	if err := d.run(ctx, os.Stdout, "go", "run", "./hack/images", "runtimes"); err != nil {
+	if err := d.run(ctx, io.Discard, "go", "run", "./hack/images", "runtimes"); err != nil {
 		return nil, fmt.Errorf("making the runtime images: %w", err)
 	}
 	return d, d.waitFor(ctx, "sless", "sless-system", "sless-controller-manager", "sless-gateway")
@@ -140,7 +141,7 @@ func (d *deployment) kube(ctx context.Context, out *bytes.Buffer, args ...string
 
 // run runs a program in the checkout. What it says to standard error is shown when out is the terminal, and else part of
 // the error.
-func (d *deployment) run(ctx context.Context, out interface{ Write([]byte) (int, error) }, name string, args ...string) error {
+func (d *deployment) run(ctx context.Context, out io.Writer, name string, args ...string) error {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = d.checkout
 	cmd.Env = append(os.Environ(), d.printer.Env())

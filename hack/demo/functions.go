@@ -30,7 +30,8 @@ const (
 	callTimeout   = 30 * time.Second
 	maxAnswer     = 64 << 10
 	demoNamespace = "default"
-	fieldOwner    = client.FieldOwner("sless-demo")
+	// fieldOwner is kubectl's own, so that a later kubectl apply --server-side goes on from here.
+	fieldOwner = client.FieldOwner("kubectl")
 )
 
 // story is one sample function: what is applied, how it is called and what it must answer.
@@ -73,7 +74,7 @@ func showFunctions(ctx context.Context, printer *progress.Printer, kubeconfig, c
 
 func (s *story) show(ctx context.Context, printer *progress.Printer, c client.Client, fn *v1alpha1.Function) error {
 	began := time.Now()
-	title := fmt.Sprintf("kubectl apply -f config/samples/%s", s.file)
+	title := "kubectl apply --server-side -f config/samples/" + s.file
 	err := printer.Step(title, func(say progress.Say) (string, error) {
 		if err := applyFunction(ctx, c, fn); err != nil {
 			return "", err
@@ -86,7 +87,7 @@ func (s *story) show(ctx context.Context, printer *progress.Printer, c client.Cl
 	}
 	s.url = fn.Status.URL
 	began = time.Now()
-	err = printer.Step("POST "+s.url, func(progress.Say) (string, error) {
+	err = printer.Step(fmt.Sprintf("curl --json '%s' %s", s.body, s.url), func(progress.Say) (string, error) {
 		s.answer, err = call(ctx, s.url, s.body)
 		if err == nil && !strings.Contains(s.answer, s.want) {
 			err = fmt.Errorf("the answer is %s, but should contain %s", s.answer, s.want)
@@ -208,4 +209,15 @@ func printSummary(w io.Writer, deployed time.Duration, stories []*story) {
 		_, _ = fmt.Fprintf(table, "\t%s\n", s.answer)
 	}
 	_ = table.Flush()
+}
+
+// printNext tells how to go on by hand.
+func printNext(w io.Writer, d *deployment) {
+	_, _ = fmt.Fprintf(w, "\nGo on by hand:\n")
+	for _, line := range []string{
+		"export KUBECONFIG=" + d.kubeconfig, "export PATH=$PATH:" + filepath.Dir(d.kubectl), "kubectl get functions",
+		"make cluster-down   # takes everything away again",
+	} {
+		_, _ = fmt.Fprintln(w, "  "+line)
+	}
 }

@@ -77,17 +77,19 @@ func newRootCommand() *cobra.Command {
 // demo deploys sless unless the user's own cluster is used, and then shows the sample functions.
 func demo(ctx context.Context, opts options) error {
 	printer := progress.New(os.Stdout, time.Now)
-	kubeconfig := ""
+	d := &deployment{}
 	began := time.Now()
 	if opts.cluster == clusterLocal {
-		d, err := deploy(ctx, opts, printer)
-		if err != nil {
+		var err error
+		if d, err = deploy(ctx, opts, printer); err != nil {
 			return err
 		}
-		kubeconfig = d.kubeconfig
 	}
 	ready := time.Since(began)
-	stories, err := showFunctions(ctx, printer, kubeconfig, opts.checkout)
+	stories, err := showFunctions(ctx, printer, d.kubeconfig, opts.checkout)
 	printSummary(os.Stdout, ready, stories)
+	if err == nil && opts.cluster == clusterLocal {
+		printNext(os.Stdout, d)
+	}
 	return err
 }

@@ -180,12 +180,12 @@ func unknown(reason, message string) verdict {
 	return verdict{metav1.ConditionUnknown, reason, message}
 }
 
-// flag is a condition of negative polarity, with the reason of the Ready condition while it is True.
+// flag is a condition of negative polarity, with the reason of the Ready condition.
 func flag(on bool, why verdict) verdict {
 	if on {
 		return succeeded(why.reason, why.message)
 	}
-	return failed(v1alpha1.ReasonSucceeded, "")
+	return failed(why.reason, "")
 }
 
 func setCondition(conditions *[]metav1.Condition, s *functionScope, kind string, v verdict) {

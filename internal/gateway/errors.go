@@ -3,6 +3,7 @@
 package gateway
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -57,7 +58,7 @@ type errorBody struct {
 
 // writeRefusal answers with a Refusal. The request id header is the business of w.
 func writeRefusal(w http.ResponseWriter, id string, r *Refusal) {
-	body, err := json.Marshal(errorBody{Error: r.Message, Reason: r.Reason, RequestID: id})
+	body, err := marshal(errorBody{Error: r.Message, Reason: r.Reason, RequestID: id})
 	if err != nil {
 		body = []byte("{}") // strings always marshal
 	}
@@ -100,4 +101,13 @@ func starting() *Refusal {
 		Status: http.StatusServiceUnavailable, Reason: reasonStarting, RetryAfter: time.Second,
 		Message: "the gateway does not know the functions yet",
 	}
+}
+
+// marshal is json.Marshal for text that people read in a terminal: < and > stay what they are.
+func marshal(value any) ([]byte, error) {
+	out := &bytes.Buffer{}
+	encoder := json.NewEncoder(out)
+	encoder.SetEscapeHTML(false)
+	err := encoder.Encode(value)
+	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), err
 }

@@ -219,11 +219,19 @@ func failedPod(pod *corev1.Pod) (BuildStep, bool) {
 // buildLogTailLines is how much of a build's log a condition carries.
 const buildLogTailLines = 15
 
-// builderChatter matches what kaniko says of itself, in its text format.
-var builderChatter = regexp.MustCompile(`^(time="[^"]*" )?level=(debug|info|warning) `)
+// builderChatter matches what says nothing about the fault: kaniko's words about itself, empty lines of npm, and the place
+// of a log that is gone with the pod.
+var builderChatter = regexp.MustCompile(
+	`^(time="[^"]*" )?level=(debug|info|warning) |^error building image: |^npm (error|ERR!)( \w+)?$|/tmp/sless-install/`)
+
+// kubeletTail is how much of a log the kubelet puts into a termination message, in bytes. A longer log begins within a line.
+const kubeletTail = 2048
 
 // buildLogTail returns the last lines of a build's log without the builder's own chatter.
 func buildLogTail(log string) string {
+	if _, rest, ok := strings.Cut(log, "\n"); ok && len(log) >= kubeletTail {
+		log = rest
+	}
 	lines := []string{}
 	for line := range strings.SplitSeq(strings.TrimSpace(log), "\n") {
 		if line = strings.TrimRight(line, " \r"); line != "" && !builderChatter.MatchString(line) {

@@ -232,9 +232,14 @@ func TestRetryDelayGrowsToABound(t *testing.T) {
 
 func TestBuildLogTail(t *testing.T) {
 	t.Parallel()
-	long := strings.Repeat("level=info msg=noise\nline\n\n", 40) + "last"
+	long := "cut off\n" + strings.Repeat("x", kubeletTail) + "\n" + strings.Repeat("level=info msg=noise\nline\n\n", 40) +
+		"npm error 404\nnpm error   /tmp/sless-install/.npm/_logs/x.log\nlast\nerror building image: exit status 1"
 	got := strings.Split(buildLogTail(long), "\n")
-	if len(got) != buildLogTailLines || got[len(got)-1] != "last" || strings.Contains(strings.Join(got, ""), "noise") {
+	if short := buildLogTail("first\nsecond"); short != "first\nsecond" {
+		t.Errorf("a short log loses lines: %q", short)
+	}
+	if len(got) != buildLogTailLines || got[len(got)-1] != "last" || strings.Contains(strings.Join(got, ""), "noise") ||
+		strings.Contains(strings.Join(got, ""), "npm error") {
 		t.Errorf("buildLogTail keeps %d lines: %q", len(got), got)
 	}
 }
