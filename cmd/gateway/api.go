@@ -10,6 +10,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/rest"
@@ -83,7 +84,7 @@ func (o *apiOptions) server(
 		group, ctx := errgroup.WithContext(ctx)
 		group.Go(func() error { return api.New(cfg).Run(ctx) })
 		if unsigned, ok := cfg.Verifier.(*auth.Unsigned); ok {
-			group.Go(func() error { unsigned.Warn(ctx, cfg.Log); return nil })
+			group.Go(func() error { unsigned.Warn(logr.NewContext(ctx, cfg.Log)); return nil })
 		}
 		return group.Wait()
 	}, nil

@@ -276,7 +276,7 @@ func TestUnsignedWarnsAgainAndAgain(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		warnUntil(ctx, again, out.logger())
+		warnUntil(logr.NewContext(ctx, out.logger()), again)
 	}()
 	again <- testTime
 	again <- testTime

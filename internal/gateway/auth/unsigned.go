@@ -39,16 +39,16 @@ func (u *Unsigned) Verify(_ context.Context, token string) (string, error) {
 	return claims.Subject, nil
 }
 
-// Warn says in the log that tokens are not verified, now and every hour until ctx ends.
-func (u *Unsigned) Warn(ctx context.Context, logger logr.Logger) {
+// Warn says in the log of ctx that tokens are not verified, now and every hour until ctx ends.
+func (u *Unsigned) Warn(ctx context.Context) {
 	ticker := time.NewTicker(warnInterval)
 	defer ticker.Stop()
-	warnUntil(ctx, ticker.C, logger)
+	warnUntil(ctx, ticker.C)
 }
 
-func warnUntil(ctx context.Context, again <-chan time.Time, logger logr.Logger) {
+func warnUntil(ctx context.Context, again <-chan time.Time) {
 	for {
-		logger.Info("WARNING: TOKENS ARE NOT VERIFIED (--auth=unsigned). " +
+		logr.FromContextOrDiscard(ctx).Info("WARNING: TOKENS ARE NOT VERIFIED (--auth=unsigned). " +
 			"EVERYBODY WHO REACHES THE API PORT CAN ACT AS ANY TENANT")
 		select {
 		case <-ctx.Done():
