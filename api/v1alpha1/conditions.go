@@ -35,7 +35,6 @@ const (
 const (
 	ReasonReady            = "Ready"
 	ReasonPending          = "Pending"
-	ReasonProgressing      = "Progressing"
 	ReasonSucceeded        = "Succeeded"
 	ReasonDisabled         = "Disabled"
 	ReasonRollingOut       = "RollingOut"
@@ -72,7 +71,6 @@ const (
 	ReasonOOMKilled          = "OOMKilled"
 	ReasonConfigMissing      = "ConfigMissing"
 	ReasonNameConflict       = "NameConflict"
-	ReasonJobFailed          = "JobFailed"
 )
 
 // Reasons of faults of the platform. They are retried with a growing delay.

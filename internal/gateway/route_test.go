@@ -36,7 +36,7 @@ var (
 	noPodReady  = condition(v1alpha1.ConditionAvailable, metav1.ConditionFalse, v1alpha1.ReasonRollingOut, "no pod is ready yet")
 	rollingOut  = condition(v1alpha1.ConditionReady, metav1.ConditionUnknown, v1alpha1.ReasonRollingOut, "starting")
 	stalled     = condition(v1alpha1.ConditionStalled, metav1.ConditionTrue, v1alpha1.ReasonHandlerLoadFailed, "")
-	reconciling = condition(v1alpha1.ConditionReconciling, metav1.ConditionTrue, v1alpha1.ReasonProgressing, "")
+	reconciling = condition(v1alpha1.ConditionReconciling, metav1.ConditionTrue, v1alpha1.ReasonRollingOut, "")
 )
 
 // helloRoute is where the calls of function go.
