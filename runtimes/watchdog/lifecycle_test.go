@@ -92,9 +92,9 @@ func TestCrash(t *testing.T) {
 		if p.called(1); p.ready() != http.StatusOK {
 			t.Error("not ready after the restart")
 		}
-		if metrics := p.metrics(); !strings.Contains(metrics, `worker_restarts_total{cause="crash"} 1`) {
-			t.Errorf("metrics: %s", metrics)
-		}
+		p.eventually("count of the restart", func() bool {
+			return strings.Contains(p.metrics(), `worker_restarts_total{cause="crash"} 1`)
+		})
 	})
 }
 
@@ -144,15 +144,12 @@ func TestMetricsAndHealth(t *testing.T) {
 	p := newProgram(t, python, nil).serve()
 	p.get("/zero")
 	p.get("/raise")
-	metrics := p.metrics()
 	for _, want := range []string{
 		`sless_function_requests_total{code="200"} 1`, `sless_function_requests_total{code="500"} 1`,
 		`sless_function_request_duration_seconds_count 2`, `sless_function_in_flight_requests 0`,
 		`sless_function_load_seconds 0.`, `process_resident_memory_bytes`,
 	} {
-		if !strings.Contains(metrics, want) {
-			t.Errorf("metrics lack %s", want)
-		}
+		p.eventually(want, func() bool { return strings.Contains(p.metrics(), want) })
 	}
 	response, err := http.Get(p.adminURL + "/healthz")
 	if err != nil || response.StatusCode != http.StatusOK {

@@ -101,9 +101,10 @@ func TestBadResultsNameWhatIsWrong(t *testing.T) {
 				}
 			})
 		}
-		if log := p.stderr.String(); !strings.Contains(log, "handler"+l.extension) || !strings.Contains(log, "boom") {
-			t.Errorf("no stack on stderr: %s", log)
-		}
+		p.eventually("stack on stderr", func() bool {
+			log := p.stderr.String()
+			return strings.Contains(log, "handler"+l.extension) && strings.Contains(log, "boom")
+		})
 	})
 }
 
