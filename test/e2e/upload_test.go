@@ -95,7 +95,9 @@ var _ = Describe("A tenant who uploads a zip", Ordered, func() {
 		Expect(k8s.Create(ctx, fn)).To(Succeed())
 		answer := issuer.upload(ctx, namespace, fn.Name, tenant, zipOf(map[string]string{
 			"package.json": `{"dependencies":{"slugify":"1.6.6"}}`,
-			"handler.js":   "const s = require('slugify');\nexports.handle = () => s('From A Zip');\n",
+			"handler.js": "const s = require('slugify');\nconst fs = require('fs');\n" +
+				"exports.handle = () => s('From A Zip') + (fs.existsSync(__dirname + '/.npmrc') ? ' with secrets' : '');\n",
+			".npmrc": "fetch-retries=3\n",
 		}))
 		Expect(answer.status).To(Equal(http.StatusOK), answer.body)
 		waitReady(ctx, fn)
