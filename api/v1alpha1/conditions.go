@@ -56,6 +56,10 @@ const (
 const (
 	ReasonInvalidSpec        = "InvalidSpec"
 	ReasonRuntimeUnknown     = "RuntimeUnknown"
+	ReasonScheduleInvalid    = "ScheduleInvalid"
+	ReasonTimeZoneUnknown    = "TimeZoneUnknown"
+	ReasonEventInvalid       = "EventInvalid"
+	ReasonEventTooLarge      = "EventTooLarge"
 	ReasonEntrypointNotFound = "EntrypointNotFound"
 	ReasonSourceInvalid      = "SourceInvalid"
 	ReasonSourceNotFound     = "SourceNotFound"
