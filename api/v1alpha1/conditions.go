@@ -47,6 +47,10 @@ const (
 	ReasonImageGiven       = "ImageGiven"
 	ReasonFixedReplicas    = "FixedReplicas"
 	ReasonNoAutoscaler     = "NoAutoscaler"
+	ReasonScaling          = "Scaling"
+	ReasonAtZero           = "AtZero"
+	ReasonAtMaxReplicas    = "AtMaxReplicas"
+	ReasonPaused           = "Paused"
 	ReasonNotImplemented   = "NotImplemented"
 	ReasonFunctionNotFound = "FunctionNotFound"
 )
@@ -86,6 +90,7 @@ const (
 	ReasonImagePullFailed     = "ImagePullFailed"
 	ReasonPodsRefused         = "PodsRefused"
 	ReasonQuotaExceeded       = "QuotaExceeded"
+	ReasonAutoscalerFailed    = "AutoscalerFailed"
 	ReasonUnschedulable       = "Unschedulable"
 	ReasonInternalError       = "InternalError"
 )
