@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	httpv1beta1 "github.com/kedacore/http-add-on/operator/apis/http/v1beta1"
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/naeel/sless/api/v1alpha1"
+	"github.com/naeel/sless/internal/controller/plan"
+	"github.com/naeel/sless/internal/controller/resources"
+)
+
+// fieldOwnerReplicas owns spec.replicas of a Deployment between sless and the autoscaler.
+const fieldOwnerReplicas = "sless-replicas"
+
+// observeScaling finds out who sets the number of replicas.
+func (r *FunctionReconciler) observeScaling(ctx context.Context, s *functionScope) error {
+	installed, err := r.Autoscaler.Installed(ctx)
+	s.scaling = plan.ScalingModeOf(s.fn, installed)
+	if err != nil || !installed {
+		return err
+	}
+	s.autoscaler = true
+	scaledObject := newScaledObject()
+	found, err := r.Autoscaler.Own(ctx, client.ObjectKey{Namespace: s.deployNamespace(), Name: s.fn.Name}, scaledObject)
+	if err != nil {
+		return err
+	}
+	if found && owns(scaledObject, string(s.fn.UID)) {
+		s.scaledObject = scaledObject
+	}
+	return nil
+}
+
+// handReplicasOver is done before the Deployment is applied. Towards the autoscaler: another field owner takes spec.replicas
+// first. Else it would fall back to 1 when sless, its only owner, lets go of it. Away from the autoscaler: its objects go
+// first, so that it does not set replicas any more. Nothing waits for them to be gone, since their finalizer needs KEDA.
+func (r *FunctionReconciler) handReplicasOver(ctx context.Context, s *functionScope) error {
+	switch {
+	case s.scaling != plan.ScalingAuto:
+		return r.removeScaling(ctx, s)
+	case s.deployment == nil || s.scaledObject != nil:
+		return nil
+	}
+	holder := &unstructured.Unstructured{Object: map[string]any{
+		"spec": map[string]any{"replicas": int64(ptr.Deref(s.deployment.Spec.Replicas, 1))},
+	}}
+	holder.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("Deployment"))
+	holder.SetNamespace(s.deployment.Namespace)
+	holder.SetName(s.deployment.Name)
+	err := r.Apply(ctx, client.ApplyConfigurationFromUnstructured(holder), client.FieldOwner(fieldOwnerReplicas),
+		client.ForceOwnership)
+	if err != nil {
+		return fmt.Errorf("handing the number of replicas over: %w", err)
+	}
+	return nil
+}
+
+// ensureScaling makes the objects of the autoscaler agree with the Function.
+func (r *FunctionReconciler) ensureScaling(ctx context.Context, s *functionScope) error {
+	if s.scaling != plan.ScalingAuto {
+		return nil
+	}
+	options := resources.ScalingOptions{
+		Scaler:          r.Config.Scaling.Scaler,
+		StartupTimeout:  time.Duration(r.Config.Scaling.StartupTimeoutSeconds) * time.Second,
+		PollingInterval: time.Duration(r.Config.Scaling.PollingIntervalSeconds) * time.Second,
+		Paused:          s.disabled,
+	}
+	route := resources.InterceptorRoute(s.fn, options)
+	if err := r.applyScaling(ctx, s, route, &httpv1beta1.InterceptorRoute{}); err != nil {
+		return err
+	}
+	return r.applyScaling(ctx, s, resources.ScaledObject(s.fn, options), newScaledObject())
+}
+
+// applyScaling is applyOwned for objects that are in the autoscaler's own cache.
+func (r *FunctionReconciler) applyScaling(ctx context.Context, s *functionScope, wanted, existing client.Object) error {
+	found, err := r.Autoscaler.Find(ctx, client.ObjectKeyFromObject(wanted), existing)
+	if err != nil {
+		return err
+	}
+	if found && !owns(existing, string(s.fn.UID)) {
+		return stalled(v1alpha1.ConditionAvailable, v1alpha1.ReasonNameConflict,
+			"%s %s/%s exists and does not belong to this Function; delete it or rename the Function",
+			wanted.GetObjectKind().GroupVersionKind().Kind, wanted.GetNamespace(), wanted.GetName())
+	}
+	if err := apply(ctx, r.Client, wanted); err != nil {
+		return specFault(err)
+	}
+	return nil
+}
+
+// removeScaling deletes the objects of the autoscaler, the one that sets replicas first.
+func (r *FunctionReconciler) removeScaling(ctx context.Context, s *functionScope) error {
+	if !s.autoscaler {
+		return nil
+	}
+	key := client.ObjectKey{Namespace: s.deployNamespace(), Name: s.fn.Name}
+	for _, obj := range []client.Object{newScaledObject(), &httpv1beta1.InterceptorRoute{}} {
+		found, err := r.Autoscaler.Own(ctx, key, obj)
+		if err != nil {
+			return err
+		}
+		if !found || !owns(obj, string(s.fn.UID)) || !obj.GetDeletionTimestamp().IsZero() {
+			continue
+		}
+		if err := r.Delete(ctx, obj); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("deleting %T %s: %w", obj, key, err)
+		}
+	}
+	return nil
+}
+
+func newScaledObject() *unstructured.Unstructured {
+	obj := &unstructured.Unstructured{}
+	obj.SetGroupVersionKind(resources.ScaledObjectKind)
+	return obj
+}

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package gateway
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+)
+
+const (
+	// routeWindow is how long the interceptor may not know a function that the cluster has: it learns of a new one a moment
+	// later than the gateway.
+	routeWindow = 2 * time.Second
+	// maxInterceptorBody is what is read of an answer of the interceptor's own, so that its connection can be used again.
+	maxInterceptorBody = 4 << 10
+
+	headerColdStart     = "X-Sless-Cold-Start"
+	headerKedaColdStart = "X-Keda-Http-Cold-Start"
+)
+
+// interceptorError is an answer of the interceptor's own: the function was not called.
+type interceptorError struct{ status int }
+
+func (e *interceptorError) Error() string {
+	return fmt.Sprintf("the autoscaler's interceptor answered with status %d", e.status)
+}
+
+// wakingTransport sends calls of functions that scale to the autoscaler's interceptor, which counts them, and holds them
+// until a replica is ready. While the interceptor cannot be reached, calls go straight to the function's Service: replicas
+// that run still answer.
+type wakingTransport struct {
+	next http.RoundTripper
+	// window is how long an interceptor that does not know the function is asked again.
+	window time.Duration
+}
+
+// RoundTrip sends one attempt of the call in req's context. Its errors are those of next, or an *interceptorError.
+func (t *wakingTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+	c := callFrom(req.Context())
+	if c.route.Interceptor == "" {
+		return t.next.RoundTrip(req)
+	}
+	held := *req
+	url := *req.URL
+	url.Host = c.route.Interceptor
+	held.URL, held.Host = &url, c.route.VirtualHost
+	pause := backoff{next: firstBackoff}
+	var window <-chan time.Time
+	for {
+		res, err := t.next.RoundTrip(&held)
+		if errors.As(err, new(*dialError)) {
+			return t.next.RoundTrip(req)
+		}
+		if err != nil || fromFunction(res) {
+			return res, err
+		}
+		discard(res)
+		refused := &interceptorError{status: res.StatusCode}
+		if res.StatusCode != http.StatusNotFound || c.body != nil && !c.body.replayable() {
+			return nil, refused
+		}
+		if window == nil {
+			timer := time.NewTimer(t.window)
+			defer timer.Stop()
+			window = timer.C
+		}
+		if !pause.wait(req.Context(), window) {
+			return nil, refused
+		}
+		if c.body != nil {
+			c.body.rewind()
+		}
+	}
+}
+
+// fromFunction tells an answer of a function, which carries the id of its request whatever it says, from one of the
+// interceptor.
+func fromFunction(res *http.Response) bool {
+	return res.StatusCode == http.StatusSwitchingProtocols || res.Header.Get(HeaderRequestID) != ""
+}
+
+func discard(res *http.Response) {
+	_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, maxInterceptorBody))
+	_ = res.Body.Close()
+}
+
+// markColdStart tells the caller whether the call has woken the function.
+func markColdStart(header http.Header) {
+	if cold := header.Get(headerKedaColdStart); cold != "" {
+		header.Set(headerColdStart, cold)
+	}
+	header.Del(headerKedaColdStart)
+}
