@@ -29,6 +29,8 @@ type Config struct {
 	Functions Functions `json:"functions"`
 	// Gateway says where functions are reached.
 	Gateway Gateway `json:"gateway"`
+	// Cleanup says when what no Function needs any more is removed.
+	Cleanup Cleanup `json:"cleanup"`
 }
 
 // Registry is a container registry.
@@ -175,5 +177,6 @@ func (c *Config) Validate() error {
 	if c.Builds.MaxConcurrent < 1 {
 		problems = append(problems, fmt.Errorf("builds.maxConcurrent must be at least 1, not %d", c.Builds.MaxConcurrent))
 	}
+	problems = append(problems, c.Cleanup.validate()...)
 	return errors.Join(problems...)
 }
