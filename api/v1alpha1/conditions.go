@@ -47,6 +47,10 @@ const (
 	ReasonImageGiven       = "ImageGiven"
 	ReasonFixedReplicas    = "FixedReplicas"
 	ReasonNoAutoscaler     = "NoAutoscaler"
+	ReasonScaling          = "Scaling"
+	ReasonAtZero           = "AtZero"
+	ReasonAtMaxReplicas    = "AtMaxReplicas"
+	ReasonPaused           = "Paused"
 	ReasonNotImplemented   = "NotImplemented"
 	ReasonFunctionNotFound = "FunctionNotFound"
 )
@@ -56,6 +60,10 @@ const (
 const (
 	ReasonInvalidSpec        = "InvalidSpec"
 	ReasonRuntimeUnknown     = "RuntimeUnknown"
+	ReasonScheduleInvalid    = "ScheduleInvalid"
+	ReasonTimeZoneUnknown    = "TimeZoneUnknown"
+	ReasonEventInvalid       = "EventInvalid"
+	ReasonEventTooLarge      = "EventTooLarge"
 	ReasonEntrypointNotFound = "EntrypointNotFound"
 	ReasonSourceInvalid      = "SourceInvalid"
 	ReasonSourceNotFound     = "SourceNotFound"
@@ -82,6 +90,7 @@ const (
 	ReasonImagePullFailed     = "ImagePullFailed"
 	ReasonPodsRefused         = "PodsRefused"
 	ReasonQuotaExceeded       = "QuotaExceeded"
+	ReasonAutoscalerFailed    = "AutoscalerFailed"
 	ReasonUnschedulable       = "Unschedulable"
 	ReasonInternalError       = "InternalError"
 )

@@ -16,6 +16,12 @@ const (
 	DefaultTimeoutSeconds = 60
 	// DefaultBuildTimeoutSeconds is the time a build may take when spec.build.timeoutSeconds is not set.
 	DefaultBuildTimeoutSeconds = 900
+	// DefaultMaxReplicas is spec.scaling.maxReplicas when it is not set.
+	DefaultMaxReplicas = 10
+	// DefaultScalingConcurrency is spec.scaling.concurrency when it is not set.
+	DefaultScalingConcurrency = 100
+	// DefaultIdleSeconds is spec.scaling.idleSeconds when it is not set.
+	DefaultIdleSeconds = 300
 	// MaxHistory is the number of earlier images that status.history keeps.
 	MaxHistory = 10
 )

@@ -31,6 +31,8 @@ type Config struct {
 	Gateway Gateway `json:"gateway"`
 	// Cleanup says when what no Function needs any more is removed.
 	Cleanup Cleanup `json:"cleanup"`
+	// Scaling says where the autoscaler is.
+	Scaling Scaling `json:"scaling"`
 }
 
 // Registry is a container registry.
@@ -178,5 +180,6 @@ func (c *Config) Validate() error {
 		problems = append(problems, fmt.Errorf("builds.maxConcurrent must be at least 1, not %d", c.Builds.MaxConcurrent))
 	}
 	problems = append(problems, c.Cleanup.validate()...)
+	problems = append(problems, c.Scaling.validate())
 	return errors.Join(problems...)
 }

@@ -84,7 +84,7 @@ func TestLoad(t *testing.T) {
 			}
 			want := base
 			tc.want(&want)
-			if diff := cmp.Diff(&want, got, cmpopts.IgnoreTypes(corev1.ResourceRequirements{})); diff != "" {
+			if diff := cmp.Diff(&want, got, cmpopts.IgnoreTypes(corev1.ResourceRequirements{}, Scaling{})); diff != "" {
 				t.Errorf("Load (-want +got):\n%s", diff)
 			}
 			if got.Functions.Resources.Limits.Memory().String() != "512Mi" {

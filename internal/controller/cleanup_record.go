@@ -13,7 +13,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -122,23 +121,10 @@ func (r *cleanupRecord) noteMissing(names []string, now time.Time) {
 	}
 }
 
-// recordMeta is the name of a record and how it is found.
-func recordMeta(builds, namespace string) metav1.ObjectMeta {
-	return metav1.ObjectMeta{
-		Namespace: builds, Name: "sless-cleanup-" + namespace,
-		Labels: map[string]string{
-			v1alpha1.LabelManagedBy: v1alpha1.ManagedBySless, v1alpha1.LabelNamespace: namespace,
-			resources.LabelComponent: resources.ComponentCleanup,
-		},
-	}
-}
-
 // readRecords reads all records, by user namespace.
 func (c *cleaner) readRecords(ctx context.Context) (map[string]*cleanupRecord, error) {
 	records := map[string]*cleanupRecord{}
-	ours := client.MatchingLabels{
-		v1alpha1.LabelManagedBy: v1alpha1.ManagedBySless, resources.LabelComponent: resources.ComponentCleanup,
-	}
+	ours := client.MatchingLabels(resources.CleanupRecordLabels())
 	list := &corev1.ConfigMapList{}
 	for {
 		err := c.reader.List(ctx, list, client.InNamespace(c.config.Builds.Namespace), ours,
@@ -167,7 +153,7 @@ func (c *cleaner) saveRecord(ctx context.Context, record *cleanupRecord) error {
 	case record.stored == nil && len(data) == 0, record.stored != nil && maps.Equal(data, record.stored.Data) && len(data) > 0:
 		return nil
 	case record.stored == nil:
-		cm := &corev1.ConfigMap{ObjectMeta: recordMeta(c.config.Builds.Namespace, record.namespace), Data: data}
+		cm := &corev1.ConfigMap{ObjectMeta: resources.CleanupRecordMeta(c.config.Builds.Namespace, record.namespace), Data: data}
 		err = client.IgnoreAlreadyExists(c.Create(ctx, cm, client.FieldOwner(v1alpha1.FieldOwnerController)))
 	case len(data) == 0:
 		unchanged := client.Preconditions{ResourceVersion: &record.stored.ResourceVersion}
@@ -192,7 +178,7 @@ func (r *FunctionReconciler) recordDeletion(ctx context.Context, fn *v1alpha1.Fu
 	}
 	now := r.Clock.Now().UTC().Format(time.RFC3339)
 	cm := &corev1.ConfigMap{
-		ObjectMeta: recordMeta(r.Config.Builds.Namespace, fn.Namespace), Data: map[string]string{deletedKey + fn.Name: now},
+		ObjectMeta: resources.CleanupRecordMeta(r.Config.Builds.Namespace, fn.Namespace), Data: map[string]string{deletedKey + fn.Name: now},
 	}
 	owner := client.FieldOwner(v1alpha1.FieldOwnerController)
 	patch, err := json.Marshal(map[string]any{"data": cm.Data})

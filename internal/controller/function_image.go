@@ -132,9 +132,7 @@ func appendRequest(s *functionScope, target string) image.AppendRequest {
 	return image.AppendRequest{
 		Base:   s.buildBase,
 		Target: target,
-		Layer: image.LayerSource{
-			Digest: s.code.digest, DiffID: s.code.diffID, Size: s.code.size, Open: s.code.open,
-		},
+		Layer:  s.code.layer,
 		Labels: map[string]string{
 			v1alpha1.LabelSourceDigest: s.code.digest, v1alpha1.LabelNamespace: s.fn.Namespace,
 		},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/naeel/sless/api/v1alpha1"
 	"github.com/naeel/sless/internal/archive"
+	"github.com/naeel/sless/internal/image"
 	"github.com/naeel/sless/internal/objectstore"
 )
 
@@ -40,6 +41,9 @@ func (r *FunctionReconciler) uploadedCode(ctx context.Context, s *functionScope)
 		return code.(*codeArchive), nil //nolint:forcetypeassert // Nothing else is put there.
 	}
 	code, err := r.readStoredCode(ctx, key, upload.SHA256, names)
+	if err == nil {
+		err = leaveSecretFilesOut(ctx, code, s.runtime)
+	}
 	if err != nil {
 		return nil, storedCodeFault(err)
 	}
@@ -56,9 +60,10 @@ func (r *FunctionReconciler) readStoredCode(ctx context.Context, key, digest str
 	if err != nil {
 		return nil, err
 	}
-	code := &codeArchive{digest: "sha256:" + digest, size: info.Size, open: open}
+	code := &codeArchive{digest: "sha256:" + digest, open: open}
+	code.layer = image.LayerSource{Digest: code.digest, Size: info.Size, Open: open}
 	err = read(ctx, open, func(content io.Reader) (err error) {
-		code.diffID, err = archive.DiffID(content, maxStoredCode)
+		code.layer.DiffID, err = archive.DiffID(content, maxStoredCode)
 		return err
 	})
 	if err != nil {

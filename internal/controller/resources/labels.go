@@ -8,14 +8,14 @@ import (
 	"github.com/naeel/sless/api/v1alpha1"
 )
 
-// LabelComponent tells the kinds of objects that sless makes apart.
-const LabelComponent = "app.kubernetes.io/component"
+// componentLabel tells the kinds of objects of one Function apart.
+const componentLabel = "app.kubernetes.io/component"
 
 // Components.
 const (
 	ComponentFunction = "function"
 	ComponentBuild    = "build"
-	ComponentCleanup  = "cleanup"
+	ComponentScaling  = "scaling"
 )
 
 // OwnerLabels are the labels of everything that is made for a Function.
@@ -24,7 +24,7 @@ func OwnerLabels(fn *v1alpha1.Function, component string) map[string]string {
 		v1alpha1.LabelManagedBy: v1alpha1.ManagedBySless,
 		v1alpha1.LabelFunction:  fn.Name,
 		v1alpha1.LabelOwnerUID:  string(fn.UID),
-		LabelComponent:          component,
+		componentLabel:          component,
 	}
 }
 
@@ -32,7 +32,7 @@ func OwnerLabels(fn *v1alpha1.Function, component string) map[string]string {
 func SelectorLabels(fn *v1alpha1.Function) map[string]string {
 	return map[string]string{
 		v1alpha1.LabelOwnerUID: string(fn.UID),
-		LabelComponent:         ComponentFunction,
+		componentLabel:         ComponentFunction,
 	}
 }
 
