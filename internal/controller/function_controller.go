@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
@@ -76,6 +75,8 @@ func (r *FunctionReconciler) Reconcile(ctx context.Context, req ctrl.Request) (c
 	err := runPhases(ctx, s,
 		r.ensureFinalizer,
 		r.observeWorkload,
+		r.observeTriggers,
+		r.freezeOrThaw,
 		r.validate,
 		r.resolveSource,
 		r.reviewCode,
@@ -121,15 +122,7 @@ func (r *FunctionReconciler) finish(ctx context.Context, s *functionScope, err e
 
 // recordTransition sends one event when the Ready condition changed its status or reason.
 func (r *FunctionReconciler) recordTransition(before, after *v1alpha1.Function) {
-	was, is := readyOf(before), readyOf(after)
-	if was.Status == is.Status && was.Reason == is.Reason {
-		return
-	}
-	kind := corev1.EventTypeNormal
-	if is.Status == "False" {
-		kind = corev1.EventTypeWarning
-	}
-	r.Recorder.Eventf(after, nil, kind, is.Reason, "Reconcile", "%s", truncate(is.Message, maxEventNote))
+	recordReady(r.Recorder, after, readyOf(before), readyOf(after))
 }
 
 func (r *FunctionReconciler) ensureFinalizer(ctx context.Context, s *functionScope) error {
