@@ -35,7 +35,11 @@ var (
 func validateEnv(env []corev1.EnvVar, path *field.Path) []Problem {
 	var problems []Problem
 	for i, e := range env {
-		at := path.Index(i)
+		// By name: the list was sorted on its way here, so that its numbers are not those of the user's file.
+		at := path.Key(e.Name)
+		if e.Name == "" {
+			at = path.Index(i)
+		}
 		if detail := checkEnvName(e.Name); detail != "" {
 			problems = append(problems, invalidSpec(field.Invalid(at.Child("name"), e.Name, detail)))
 		}

@@ -81,51 +81,51 @@ func TestFunctionRules(t *testing.T) {
 			change: variable(corev1.EnvVar{Name: "GREETING_2", Value: "x"}),
 		},
 		"variable with a space": {
-			change: variable(corev1.EnvVar{Name: "A B"}), want: []string{"InvalidSpec spec.env[0].name"}, wantText: "such as GREETING",
+			change: variable(corev1.EnvVar{Name: "A B"}), want: []string{"InvalidSpec spec.env[A B].name"}, wantText: "such as GREETING",
 		},
 		"variable that begins with a digit": {
-			change: variable(corev1.EnvVar{Name: "1A"}), want: []string{"InvalidSpec spec.env[0].name"},
+			change: variable(corev1.EnvVar{Name: "1A"}), want: []string{"InvalidSpec spec.env[1A].name"},
 		},
 		"variable without a name": {change: variable(corev1.EnvVar{}), want: []string{"InvalidSpec spec.env[0].name"}},
 		"reserved variable": {
-			change: variable(corev1.EnvVar{Name: "SLESS_X"}), want: []string{"InvalidSpec spec.env[0].name"}, wantText: "reserved",
+			change: variable(corev1.EnvVar{Name: "SLESS_X"}), want: []string{"InvalidSpec spec.env[SLESS_X].name"}, wantText: "reserved",
 		},
 		"variable of 128 KiB": {
 			change: variable(corev1.EnvVar{Name: "A", Value: strings.Repeat("x", 128<<10-3)}),
 		},
 		"variable over 128 KiB": {
 			change: variable(corev1.EnvVar{Name: "A", Value: strings.Repeat("x", 128<<10-2)}),
-			want:   []string{"InvalidSpec spec.env[0].value"}, wantText: "spec.volumes",
+			want:   []string{"InvalidSpec spec.env[A].value"}, wantText: "spec.volumes",
 		},
 		"value and source": {
 			change: variable(corev1.EnvVar{Name: "A", Value: "x", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: secretKey("s", "k")}}),
-			want:   []string{"InvalidSpec spec.env[0].valueFrom"}, wantText: "beside value",
+			want:   []string{"InvalidSpec spec.env[A].valueFrom"}, wantText: "beside value",
 		},
-		"no source":     {change: from(corev1.EnvVarSource{}), want: []string{"InvalidSpec spec.env[0].valueFrom"}},
+		"no source":     {change: from(corev1.EnvVarSource{}), want: []string{"InvalidSpec spec.env[A].valueFrom"}},
 		"secret":        {change: from(corev1.EnvVarSource{SecretKeyRef: secretKey("s", "k.x-y_z")})},
 		"config map":    {change: from(corev1.EnvVarSource{ConfigMapKeyRef: configMapKey("s", "k")})},
-		"secret's name": {change: from(corev1.EnvVarSource{SecretKeyRef: secretKey("", "k")}), want: []string{"InvalidSpec spec.env[0].valueFrom.secretKeyRef.name"}},
+		"secret's name": {change: from(corev1.EnvVarSource{SecretKeyRef: secretKey("", "k")}), want: []string{"InvalidSpec spec.env[A].valueFrom.secretKeyRef.name"}},
 		"config map's key": {
 			change: from(corev1.EnvVarSource{ConfigMapKeyRef: configMapKey("s", "a/b")}),
-			want:   []string{"InvalidSpec spec.env[0].valueFrom.configMapKeyRef.key"},
+			want:   []string{"InvalidSpec spec.env[A].valueFrom.configMapKeyRef.key"},
 		},
 		"two sources": {
 			change: from(corev1.EnvVarSource{SecretKeyRef: secretKey("s", "k"), ConfigMapKeyRef: configMapKey("s", "k")}),
-			want:   []string{"InvalidSpec spec.env[0].valueFrom"}, wantText: "exactly one",
+			want:   []string{"InvalidSpec spec.env[A].valueFrom"}, wantText: "exactly one",
 		},
 		"file in a volume": {
 			change: from(corev1.EnvVarSource{FileKeyRef: &corev1.FileKeySelector{}}),
-			want:   []string{"InvalidSpec spec.env[0].valueFrom.fileKeyRef"}, wantText: "not supported",
+			want:   []string{"InvalidSpec spec.env[A].valueFrom.fileKeyRef"}, wantText: "not supported",
 		},
 		"pod's name":  {change: from(field("metadata.name"))},
 		"pod's label": {change: from(field("metadata.labels['sless.io/function']"))},
-		"pod's phase": {change: from(field("status.phase")), want: []string{"InvalidSpec spec.env[0].valueFrom.fieldRef.fieldPath"}},
+		"pod's phase": {change: from(field("status.phase")), want: []string{"InvalidSpec spec.env[A].valueFrom.fieldRef.fieldPath"}},
 		"memory limit": {
 			change: from(corev1.EnvVarSource{ResourceFieldRef: &corev1.ResourceFieldSelector{Resource: "limits.memory"}}),
 		},
 		"memory without limits": {
 			change: from(corev1.EnvVarSource{ResourceFieldRef: &corev1.ResourceFieldSelector{Resource: "memory"}}),
-			want:   []string{"InvalidSpec spec.env[0].valueFrom.resourceFieldRef.resource"},
+			want:   []string{"InvalidSpec spec.env[A].valueFrom.resourceFieldRef.resource"},
 		},
 		"whole secret": {change: envFrom(corev1.EnvFromSource{Prefix: "DB_", SecretRef: secretRef("db")})},
 		"whole secret as reserved names": {
@@ -223,7 +223,7 @@ func TestValidateFunctionUpdate(t *testing.T) {
 		"still broken":  {old: broken, changed: broken, wantFromOld: []string{"RuntimeUnknown spec.runtime"}},
 		"mended":        {old: broken, changed: right},
 		"newly broken":  {old: right, changed: broken, wantNew: []string{"RuntimeUnknown spec.runtime"}},
-		"more mistakes": {old: broken, changed: worse, wantNew: []string{"InvalidSpec spec.env[0].name"}, wantFromOld: []string{"RuntimeUnknown spec.runtime"}},
+		"more mistakes": {old: broken, changed: worse, wantNew: []string{"InvalidSpec spec.env[A B].name"}, wantFromOld: []string{"RuntimeUnknown spec.runtime"}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
