@@ -44,7 +44,7 @@ func (r *FunctionReconciler) delete(ctx context.Context, fn *v1alpha1.Function) 
 		{&corev1.ConfigMapList{}, deployNamespace},
 		{&batchv1.JobList{}, builds},
 	} {
-		if err := r.deleteOwned(ctx, fn, set.list, set.namespace); err != nil {
+		if err := deleteOwned(ctx, r.APIReader, r.Client, string(fn.UID), set.list, set.namespace); err != nil {
 			return err
 		}
 	}
@@ -58,15 +58,13 @@ func (r *FunctionReconciler) delete(ctx context.Context, fn *v1alpha1.Function) 
 	return nil
 }
 
-// deleteOwned deletes the listed objects of the Function. It reads past the cache, which may not yet hold what an earlier
-// pass created.
-func (r *FunctionReconciler) deleteOwned(
-	ctx context.Context, fn *v1alpha1.Function, list client.ObjectList, namespace string,
+// deleteOwned deletes the listed objects of the owner. It reads past the cache, which may not yet hold what an earlier pass
+// created.
+func deleteOwned(
+	ctx context.Context, reader client.Reader, writer client.Writer, ownerUID string, list client.ObjectList, namespace string,
 ) error {
-	owned := client.MatchingLabels{
-		v1alpha1.LabelManagedBy: v1alpha1.ManagedBySless, v1alpha1.LabelOwnerUID: string(fn.UID),
-	}
-	if err := r.APIReader.List(ctx, list, client.InNamespace(namespace), owned); err != nil {
+	owned := client.MatchingLabels{v1alpha1.LabelManagedBy: v1alpha1.ManagedBySless, v1alpha1.LabelOwnerUID: ownerUID}
+	if err := reader.List(ctx, list, client.InNamespace(namespace), owned); err != nil {
 		return fmt.Errorf("listing %T: %w", list, err)
 	}
 	return meta.EachListItem(list, func(item runtime.Object) error {
@@ -74,7 +72,7 @@ func (r *FunctionReconciler) deleteOwned(
 		if !ok {
 			return fmt.Errorf("%T is no object", item)
 		}
-		err := r.Delete(ctx, obj, client.PropagationPolicy(metav1.DeletePropagationBackground))
+		err := writer.Delete(ctx, obj, client.PropagationPolicy(metav1.DeletePropagationBackground))
 		if client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("deleting %T %s: %w", obj, obj.GetName(), err)
 		}
