@@ -81,6 +81,12 @@ func (r *FunctionJobReconciler) finish(ctx context.Context, s *functionJobScope,
 	if plan.NextRunStep(s.fj) == plan.RunDone {
 		return r.afterRun(ctx, s)
 	}
+	if base.Status.StartTime != nil && s.fj.Status.StartTime == nil {
+		// The run before has ended, and the next one cannot begin yet.
+		if err := r.removeInputs(ctx, s); err != nil {
+			return ctrl.Result{}, err
+		}
+	}
 	return s.lookAgain(fault)
 }
 

@@ -23,6 +23,7 @@ func (r *FunctionJobReconciler) followRun(ctx context.Context, s *functionJobSco
 	if plan.NextRunStep(s.fj) != plan.RunFollow {
 		return nil
 	}
+	s.following = true
 	s.runID, s.began = s.fj.Status.RunID, s.fj.Status.StartTime.Time
 	job, err := r.findRun(ctx, s, s.runID)
 	if err != nil {
@@ -42,6 +43,7 @@ func (r *FunctionJobReconciler) followRun(ctx context.Context, s *functionJobSco
 			run.Ended, run.Reason = true, v1alpha1.ReasonFunctionNotFound
 			run.Message = fmt.Sprintf("Function %s was deleted while the run went on, so the run was stopped",
 				s.job.Labels[v1alpha1.LabelFunction])
+			s.job = nil
 		}
 	}
 	s.observe(run)

@@ -6,9 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/naeel/sless/api/v1alpha1"
 	"github.com/naeel/sless/internal/controller/plan"
@@ -21,6 +20,8 @@ type functionJobScope struct {
 	fj  *v1alpha1.FunctionJob
 	now time.Time
 
+	// following is true while the status speaks of a run that has not ended, so that it may not be forgotten.
+	following bool
 	// job and run are those of the run that goes on or has just ended, nil when there is none.
 	job *batchv1.Job
 	run *plan.Run

@@ -24,15 +24,12 @@ const reasonStale = "stale"
 
 // startRun begins the run that is asked for, unless it was begun before or another one goes on.
 func (r *FunctionJobReconciler) startRun(ctx context.Context, s *functionJobScope) error {
-	if s.run != nil && !s.run.Ended {
-		return nil
-	}
 	step := plan.NextRunStep(s.fj)
-	ended := step == plan.RunFollow && s.fj.Spec.RunID > s.runID
-	if step != plan.RunStart && !ended {
+	next := step == plan.RunFollow && s.run.Ended && s.fj.Spec.RunID > s.runID
+	if step != plan.RunStart && !next {
 		return nil
 	}
-	s.run, s.job = nil, nil
+	s.following, s.run, s.job = false, nil, nil
 	if problems := validation.ValidateFunctionJob(s.fj); len(problems) > 0 {
 		return stalled(v1alpha1.ConditionComplete, problems[0].Reason, "%s", problems[0].Err.Error())
 	}

@@ -31,7 +31,7 @@ func computeFunctionJobStatus(s *functionJobScope, fault *phaseError) v1alpha1.F
 	switch {
 	case s.run != nil:
 		recordRun(&status, s)
-	case fault != nil && plan.NextRunStep(s.fj) == plan.RunFollow && s.fj.Spec.RunID == status.RunID:
+	case fault != nil && s.following:
 		// The run could not be looked at. What was known of it stays true.
 		status.Message = truncate(fault.message, maxJobMessage)
 	case fault != nil:
@@ -56,7 +56,7 @@ func recordRun(status *v1alpha1.FunctionJobStatus, s *functionJobScope) {
 	run := s.run
 	if status.StartTime == nil || status.RunID != s.runID {
 		status.StartTime = new(metav1.NewTime(s.began.Truncate(time.Second)))
-		status.CompletionTime, status.Result, status.ResultTruncated, status.Logs = nil, nil, nil, nil
+		status.CompletionTime, status.Result, status.ResultTruncated = nil, nil, nil
 	}
 	status.RunID, status.Attempts = s.runID, run.Attempts
 	status.Phase, status.Message = v1alpha1.JobPhaseRunning, reasoned(run.Reason, run.Message)
@@ -66,6 +66,7 @@ func recordRun(status *v1alpha1.FunctionJobStatus, s *functionJobScope) {
 	if s.fj.Spec.RunID > s.runID && !run.Ended {
 		status.Message = fmt.Sprintf("run %d waits until run %d has ended", s.fj.Spec.RunID, s.runID)
 	}
+	status.Logs = nil
 	if s.job != nil {
 		status.Logs = &v1alpha1.FunctionJobLogs{
 			Namespace: s.job.Namespace, Job: s.job.Name, Pod: run.Pod, Container: resources.ContainerName,
