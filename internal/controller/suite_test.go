@@ -124,7 +124,9 @@ func startPlatform() *testPlatform {
 			Namespace: "sless-builds", KanikoImage: "kaniko:test", BuilderImage: "sless:test", MaxConcurrent: 1,
 		},
 		Functions: config.Functions{MaxBodyBytes: 1 << 20},
-		Gateway:   config.Gateway{Namespace: "sless-system", ExternalURL: "http://functions.test"},
+		Gateway: config.Gateway{
+			Namespace: "sless-system", ServiceName: "sless-gateway", ServicePort: 80, ExternalURL: "http://functions.test",
+		},
 	}
 	var err error
 	p.store, err = objectstore.New(objectstore.Config{
