@@ -4,8 +4,6 @@ package controller
 
 import (
 	"context"
-	"fmt"
-	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -359,7 +357,7 @@ var _ = Describe("An http Trigger with a host", func() {
 		first, second := newNamespace(ctx), newNamespace(ctx)
 		readyFunction(ctx, "cart", first)
 		readyFunction(ctx, "cart", second)
-		host := strings.ToLower(fmt.Sprintf("cart-%s.example.com", first))
+		const host = "takes-over.example.com"
 		older := testutil.MakeTrigger("web", first, "cart").Host(host).Obj()
 		Expect(k8sClient.Create(ctx, older)).To(Succeed())
 		triggerIs(ctx, older, "True/Ready")
