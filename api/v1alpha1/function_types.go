@@ -278,6 +278,12 @@ type ImageRecord struct {
 	// +kubebuilder:validation:MaxLength=1024
 	Image string `json:"image,omitempty"`
 
+	// base is the image that the code was laid over: the runtime's, or one with the dependencies. Ready images have none.
+	// It is kept in the registry as long as this record, so that going back to this code needs no build.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Base string `json:"base,omitempty"`
+
 	// sourceDigest is the digest of the code in it.
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
