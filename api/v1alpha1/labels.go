@@ -26,6 +26,11 @@ const (
 	AnnotationFunctionJob = "sless.io/function-job"
 	// AnnotationFunctionUID, on the Job of a run, is the UID of the Function that it runs.
 	AnnotationFunctionUID = "sless.io/function-uid"
+	// AnnotationTrigger is "<namespace>/<name>" of the Trigger for which an object was made.
+	AnnotationTrigger = "sless.io/trigger"
+	// AnnotationScheduleSince, on a CronJob, is the time since which its schedule counts: ticks before it are not made up
+	// for.
+	AnnotationScheduleSince = "sless.io/schedule-since"
 	// AnnotationRestartedAt, set on a Function by the user, restarts its pods whenever its value changes.
 	AnnotationRestartedAt = "sless.io/restartedAt"
 	// AnnotationReconcileAt, set by the user, asks for a reconciliation now, whenever its value changes.
@@ -36,6 +41,7 @@ const (
 const (
 	FinalizerFunction    = "sless.io/function"
 	FinalizerFunctionJob = "sless.io/function-job"
+	FinalizerTrigger     = "sless.io/trigger"
 	FieldOwnerController = "sless-controller"
 	FieldOwnerGateway    = "sless-gateway"
 )

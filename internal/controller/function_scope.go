@@ -26,6 +26,9 @@ type functionScope struct {
 	// What runs now, read before anything is decided.
 	deployment *appsv1.Deployment
 	pods       []corev1.Pod
+	// triggers are all that refer to the Function. disabled says why they switch it off, and is empty when they do not.
+	triggers []v1alpha1.Trigger
+	disabled string
 
 	// What the phases found, in the order of the way of the code.
 	runtime    runtimes.Runtime

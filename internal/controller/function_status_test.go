@@ -253,7 +253,7 @@ func TestWantedReplicas(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := wantedReplicas(tc.fn.Obj()); *got != tc.want {
+			if got := wantedReplicas(&functionScope{fn: tc.fn.Obj()}); *got != tc.want {
 				t.Errorf("wantedReplicas = %d, want %d", *got, tc.want)
 			}
 		})

@@ -61,7 +61,7 @@ func changeJob(ctx context.Context, fj *v1alpha1.FunctionJob, mutate func(*v1alp
 // ofRuns selects what was made for a FunctionJob.
 func ofRuns(fj *v1alpha1.FunctionJob) []client.ListOption {
 	return []client.ListOption{
-		client.InNamespace(naming.DeployNamespace(fj.Namespace)), client.MatchingLabels(resources.RunOwnerLabels(string(fj.UID))),
+		client.InNamespace(naming.DeployNamespace(fj.Namespace)), client.MatchingLabels(resources.FunctionJobOwnerLabels(string(fj.UID))),
 	}
 }
 
