@@ -22,15 +22,15 @@ const (
 const (
 	// AnnotationOwner is "<namespace>/<name>" of the object for which another one was made.
 	AnnotationOwner = "sless.io/owner"
-	// AnnotationFunctionJob is "<namespace>/<name>" of the FunctionJob for which an object was made.
-	AnnotationFunctionJob = "sless.io/function-job"
-	// AnnotationFunctionUID, on the Job of a run, is the UID of the Function that it runs.
-	AnnotationFunctionUID = "sless.io/function-uid"
 	// AnnotationTrigger is "<namespace>/<name>" of the Trigger for which an object was made.
 	AnnotationTrigger = "sless.io/trigger"
 	// AnnotationScheduleSince, on a CronJob, is the time since which its schedule counts: ticks before it are not made up
 	// for.
 	AnnotationScheduleSince = "sless.io/schedule-since"
+	// AnnotationFunctionJob is "<namespace>/<name>" of the FunctionJob for which an object was made.
+	AnnotationFunctionJob = "sless.io/function-job"
+	// AnnotationFunctionUID, on the Job of a run, is the UID of the Function that it runs.
+	AnnotationFunctionUID = "sless.io/function-uid"
 	// AnnotationRestartedAt, set on a Function by the user, restarts its pods whenever its value changes.
 	AnnotationRestartedAt = "sless.io/restartedAt"
 	// AnnotationReconcileAt, set by the user, asks for a reconciliation now, whenever its value changes.
@@ -40,8 +40,8 @@ const (
 // Finalizers and field owners.
 const (
 	FinalizerFunction    = "sless.io/function"
-	FinalizerFunctionJob = "sless.io/function-job"
 	FinalizerTrigger     = "sless.io/trigger"
+	FinalizerFunctionJob = "sless.io/function-job"
 	FieldOwnerController = "sless-controller"
 	FieldOwnerGateway    = "sless-gateway"
 )

@@ -61,7 +61,7 @@ func changeJob(ctx context.Context, fj *v1alpha1.FunctionJob, mutate func(*v1alp
 // ofRuns selects what was made for a FunctionJob.
 func ofRuns(fj *v1alpha1.FunctionJob) []client.ListOption {
 	return []client.ListOption{
-		client.InNamespace(naming.DeployNamespace(fj.Namespace)), client.MatchingLabels(resources.FunctionJobOwnerLabels(string(fj.UID))),
+		client.InNamespace(naming.DeployNamespace(fj.Namespace)), client.MatchingLabels(resources.RunOwnerLabels(string(fj.UID))),
 	}
 }
 
@@ -103,16 +103,6 @@ func end(ctx context.Context, pod *corev1.Pod, phase corev1.PodPhase, message st
 		State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: message}},
 	}}
 	Expect(k8sClient.Status().Update(ctx, pod)).To(Succeed())
-}
-
-// readyFunction makes a Function that answers calls.
-func readyFunction(ctx context.Context, namespace string) *v1alpha1.Function {
-	GinkgoHelper()
-	fn := testutil.MakeFunction("cart", namespace).File("handler.py", pythonHandler).Obj()
-	Expect(k8sClient.Create(ctx, fn)).To(Succeed())
-	rollOut(ctx, fn)
-	readyIs(ctx, fn, "True/Ready")
-	return fn
 }
 
 var _ = Describe("A FunctionJob", func() {
@@ -180,7 +170,7 @@ var _ = Describe("A FunctionJob", func() {
 	})
 
 	It("tells of attempts that fail, and of the last one's cause", func(ctx SpecContext) {
-		fn := readyFunction(ctx, newNamespace(ctx))
+		fn := readyFunction(ctx, "cart", newNamespace(ctx))
 		fj := testutil.MakeJob("flaky", fn.Namespace, fn.Name).Run(1).Retries(1).Obj()
 		Expect(k8sClient.Create(ctx, fj)).To(Succeed())
 		job := theJob(ctx, fj)
@@ -196,7 +186,7 @@ var _ = Describe("A FunctionJob", func() {
 	})
 
 	It("goes on with a run that a manager began and could not note", func(ctx SpecContext) {
-		fn := readyFunction(ctx, newNamespace(ctx))
+		fn := readyFunction(ctx, "cart", newNamespace(ctx))
 		fj := testutil.MakeJob("adopted", fn.Namespace, fn.Name).Obj()
 		Expect(k8sClient.Create(ctx, fj)).To(Succeed())
 		jobIs(ctx, fj, "Skipped 0 Skipped")
@@ -214,7 +204,7 @@ var _ = Describe("A FunctionJob", func() {
 	})
 
 	It("refuses to take over a Job that is not its own, and a name that derived names cannot hold", func(ctx SpecContext) {
-		fn := readyFunction(ctx, newNamespace(ctx))
+		fn := readyFunction(ctx, "cart", newNamespace(ctx))
 		fj := testutil.MakeJob("taken", fn.Namespace, fn.Name).Obj()
 		Expect(k8sClient.Create(ctx, fj)).To(Succeed())
 		other := &batchv1.Job{
@@ -234,7 +224,7 @@ var _ = Describe("A FunctionJob", func() {
 	})
 
 	It("is cancelled by deletion, and goes when its pod has ended", func(ctx SpecContext) {
-		fn := readyFunction(ctx, newNamespace(ctx))
+		fn := readyFunction(ctx, "cart", newNamespace(ctx))
 		fj := testutil.MakeJob("cancelled", fn.Namespace, fn.Name).Run(1).Obj()
 		Expect(k8sClient.Create(ctx, fj)).To(Succeed())
 		jobIs(ctx, fj, "Running 1 Running")
@@ -251,7 +241,7 @@ var _ = Describe("A FunctionJob", func() {
 	})
 
 	It("is stopped with its Function, and fails when its Job is deleted", func(ctx SpecContext) {
-		fn := readyFunction(ctx, newNamespace(ctx))
+		fn := readyFunction(ctx, "cart", newNamespace(ctx))
 		stopped := testutil.MakeJob("stopped", fn.Namespace, fn.Name).Run(1).Obj()
 		lost := testutil.MakeJob("lost", fn.Namespace, fn.Name).Run(1).Obj()
 		for _, fj := range []*v1alpha1.FunctionJob{stopped, lost} {

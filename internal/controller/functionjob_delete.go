@@ -60,7 +60,7 @@ func (r *FunctionJobReconciler) delete(ctx context.Context, fj *v1alpha1.Functio
 func (r *FunctionJobReconciler) podsRun(ctx context.Context, fj *v1alpha1.FunctionJob) (bool, error) {
 	pods := &corev1.PodList{}
 	err := r.APIReader.List(ctx, pods, client.InNamespace(naming.DeployNamespace(fj.Namespace)),
-		client.MatchingLabels(resources.FunctionJobOwnerLabels(string(fj.UID))))
+		client.MatchingLabels(resources.RunOwnerLabels(string(fj.UID))))
 	if err != nil {
 		return false, fmt.Errorf("listing the pods: %w", err)
 	}
@@ -74,7 +74,7 @@ func (r *FunctionJobReconciler) podsRun(ctx context.Context, fj *v1alpha1.Functi
 func (r *FunctionJobReconciler) removeOtherRuns(ctx context.Context, s *functionJobScope) error {
 	jobs := &batchv1.JobList{}
 	err := r.List(ctx, jobs, client.InNamespace(s.deployNamespace()),
-		client.MatchingLabels(resources.FunctionJobOwnerLabels(string(s.fj.UID))))
+		client.MatchingLabels(resources.RunOwnerLabels(string(s.fj.UID))))
 	if err != nil {
 		return fmt.Errorf("listing earlier runs: %w", err)
 	}
@@ -95,7 +95,7 @@ func (r *FunctionJobReconciler) removeInputs(ctx context.Context, s *functionJob
 	for _, kind := range []string{"SecretList", "ConfigMapList"} {
 		list := metadataList(kind)
 		err := r.List(ctx, list, client.InNamespace(s.deployNamespace()),
-			client.MatchingLabels(resources.FunctionJobOwnerLabels(string(s.fj.UID))))
+			client.MatchingLabels(resources.RunOwnerLabels(string(s.fj.UID))))
 		if err != nil {
 			return fmt.Errorf("listing what a run was given: %w", err)
 		}

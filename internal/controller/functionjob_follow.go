@@ -71,12 +71,12 @@ func (r *FunctionJobReconciler) findRun(ctx context.Context, s *functionJobScope
 	return job, nil
 }
 
-func (r *FunctionJobReconciler) observeRun(ctx context.Context, s *functionJobScope, job *batchv1.Job) (plan.JobRun, error) {
+func (r *FunctionJobReconciler) observeRun(ctx context.Context, s *functionJobScope, job *batchv1.Job) (plan.Run, error) {
 	pods := &corev1.PodList{}
 	err := r.List(ctx, pods, client.InNamespace(s.deployNamespace()),
-		client.MatchingLabels(resources.FunctionJobRunLabels(string(s.fj.UID), s.runID)))
+		client.MatchingLabels(resources.RunLabelsOf(string(s.fj.UID), s.runID)))
 	if err != nil {
-		return plan.JobRun{}, fmt.Errorf("listing the pods of run %d: %w", s.runID, err)
+		return plan.Run{}, fmt.Errorf("listing the pods of run %d: %w", s.runID, err)
 	}
 	return plan.ObserveRun(job, pods.Items, s.now), nil
 }

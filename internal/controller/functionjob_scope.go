@@ -24,7 +24,7 @@ type functionJobScope struct {
 	following bool
 	// job and run are those of the run that goes on or has just ended, nil when there is none.
 	job *batchv1.Job
-	run *plan.JobRun
+	run *plan.Run
 	// runID and began belong to run.
 	runID int64
 	began time.Time
@@ -53,7 +53,7 @@ func (s *functionJobScope) begin(job *batchv1.Job, runID int64, at time.Time) {
 }
 
 // observe notes how a run goes.
-func (s *functionJobScope) observe(run plan.JobRun) {
+func (s *functionJobScope) observe(run plan.Run) {
 	s.run = &run
 	switch {
 	case !run.Ended:

@@ -70,20 +70,20 @@ func TestComputeFunctionJobStatus(t *testing.T) {
 			wantStates: "Reconciling RollingOut",
 			want:       v1alpha1.FunctionJobStatus{Phase: v1alpha1.JobPhasePending, RunID: 2, Message: "RollingOut: wait"}},
 		"begun": {asked: 1, wantStates: "Reconciling Running",
-			change: func(s *functionJobScope) { s.begin(job, 1, jobTime); s.observe(plan.JobRun{Attempts: 1}) },
+			change: func(s *functionJobScope) { s.begin(job, 1, jobTime); s.observe(plan.Run{Attempts: 1}) },
 			want:   v1alpha1.FunctionJobStatus{Phase: v1alpha1.JobPhaseRunning, RunID: 1, Attempts: 1, StartTime: jobAt(0), Logs: logs("")}},
 		"begun again": {asked: 2, before: ended, wantStates: "Reconciling Running",
-			change: func(s *functionJobScope) { s.begin(job, 2, jobTime); s.observe(plan.JobRun{Attempts: 1}) },
+			change: func(s *functionJobScope) { s.begin(job, 2, jobTime); s.observe(plan.Run{Attempts: 1}) },
 			want:   v1alpha1.FunctionJobStatus{Phase: v1alpha1.JobPhaseRunning, RunID: 2, Attempts: 1, StartTime: jobAt(0), Logs: logs("")}},
 		"waits for an image": {asked: 1, before: runs, wantStates: "Reconciling Running",
-			change: follow(job, plan.JobRun{Attempts: 1, Reason: "ImagePullFailed", Message: "no host"}),
+			change: follow(job, plan.Run{Attempts: 1, Reason: "ImagePullFailed", Message: "no host"}),
 			want: v1alpha1.FunctionJobStatus{Phase: v1alpha1.JobPhaseRunning, RunID: 1, Attempts: 1, StartTime: jobAt(-time.Minute),
 				Logs: logs(""), Message: "ImagePullFailed: no host"}},
 		"second attempt": {asked: 1, before: runs, wantStates: "Reconciling Running",
-			change: follow(job, plan.JobRun{Attempts: 2, Reason: "HandlerFailed", Message: "no", Pod: "p"}),
+			change: follow(job, plan.Run{Attempts: 2, Reason: "HandlerFailed", Message: "no", Pod: "p"}),
 			want: v1alpha1.FunctionJobStatus{Phase: v1alpha1.JobPhaseRunning, RunID: 1, Attempts: 2, StartTime: jobAt(-time.Minute),
 				Logs: logs("p"), Message: "attempt 2: HandlerFailed: no"}},
-		"goes on while the next one waits": {asked: 4, before: runs, wantStates: "Reconciling Running", change: follow(job, plan.JobRun{Attempts: 1}),
+		"goes on while the next one waits": {asked: 4, before: runs, wantStates: "Reconciling Running", change: follow(job, plan.Run{Attempts: 1}),
 			want: v1alpha1.FunctionJobStatus{Phase: v1alpha1.JobPhaseRunning, RunID: 1, Attempts: 1, StartTime: jobAt(-time.Minute),
 				Logs: logs(""), Message: "run 4 waits until run 1 has ended"}},
 		"cannot be looked at while the next one waits": {asked: 4, before: runs, fault: errors.New("API down"),
@@ -91,19 +91,19 @@ func TestComputeFunctionJobStatus(t *testing.T) {
 			want: v1alpha1.FunctionJobStatus{Phase: v1alpha1.JobPhaseRunning, RunID: 1, Attempts: 1, StartTime: jobAt(-time.Minute),
 				Logs: logs(""), Message: "API down"}},
 		"succeeded": {asked: 1, before: runs, wantStates: "Complete Succeeded",
-			change: follow(job, plan.JobRun{Attempts: 1, Ended: true, Succeeded: true, Pod: "p", Result: []byte(`{"b":null}`)}),
+			change: follow(job, plan.Run{Attempts: 1, Ended: true, Succeeded: true, Pod: "p", Result: []byte(`{"b":null}`)}),
 			want: v1alpha1.FunctionJobStatus{Phase: v1alpha1.JobPhaseSucceeded, RunID: 1, Attempts: 1, StartTime: jobAt(-time.Minute),
 				CompletionTime: jobAt(0), Logs: logs("p"), Result: &runtime.RawExtension{Raw: []byte(`{"b":null}`)}}},
 		"succeeded with a long result": {asked: 1, before: runs, wantStates: "Complete Succeeded",
-			change: follow(job, plan.JobRun{Attempts: 1, Ended: true, Succeeded: true, Pod: "p", Truncated: true, Message: "in the log"}),
+			change: follow(job, plan.Run{Attempts: 1, Ended: true, Succeeded: true, Pod: "p", Truncated: true, Message: "in the log"}),
 			want: v1alpha1.FunctionJobStatus{Phase: v1alpha1.JobPhaseSucceeded, RunID: 1, Attempts: 1, StartTime: jobAt(-time.Minute),
 				CompletionTime: jobAt(0), Logs: logs("p"), ResultTruncated: ptr.To(true), Message: "in the log"}},
 		"failed": {asked: 1, before: runs, wantStates: "Failed Stalled HandlerTimeout",
-			change: follow(job, plan.JobRun{Attempts: 1, Ended: true, Pod: "p", Reason: "HandlerTimeout", Message: "3 s"}),
+			change: follow(job, plan.Run{Attempts: 1, Ended: true, Pod: "p", Reason: "HandlerTimeout", Message: "3 s"}),
 			want: v1alpha1.FunctionJobStatus{Phase: v1alpha1.JobPhaseFailed, RunID: 1, Attempts: 1, StartTime: jobAt(-time.Minute),
 				CompletionTime: jobAt(0), Logs: logs("p"), Message: "HandlerTimeout: 3 s"}},
 		"Job deleted": {asked: 1, before: runs, wantStates: "Failed Stalled RunDeleted",
-			change: follow(nil, plan.JobRun{Ended: true, Reason: "RunDeleted", Message: "gone"}),
+			change: follow(nil, plan.Run{Ended: true, Reason: "RunDeleted", Message: "gone"}),
 			want: v1alpha1.FunctionJobStatus{Phase: v1alpha1.JobPhaseFailed, RunID: 1, StartTime: jobAt(-time.Minute), CompletionTime: jobAt(0),
 				Message: "RunDeleted: gone"}},
 		"nothing new about an ended run": {asked: 1, before: ended, wantStates: "Complete Succeeded",
@@ -111,7 +111,7 @@ func TestComputeFunctionJobStatus(t *testing.T) {
 				CompletionTime: jobAt(-time.Second), Logs: logs("p"), Result: &runtime.RawExtension{Raw: []byte(`{"a":1}`)}}},
 		"a clock that went back": {asked: 1, wantStates: "Complete Succeeded",
 			before: v1alpha1.FunctionJobStatus{Phase: v1alpha1.JobPhaseRunning, RunID: 1, StartTime: jobAt(time.Hour)},
-			change: follow(job, plan.JobRun{Attempts: 1, Ended: true, Succeeded: true, Pod: "p"}),
+			change: follow(job, plan.Run{Attempts: 1, Ended: true, Succeeded: true, Pod: "p"}),
 			want: v1alpha1.FunctionJobStatus{Phase: v1alpha1.JobPhaseSucceeded, RunID: 1, Attempts: 1, StartTime: jobAt(time.Hour),
 				CompletionTime: jobAt(time.Hour), Logs: logs("p")}},
 	}
@@ -151,7 +151,7 @@ func TestComputeFunctionJobStatus(t *testing.T) {
 }
 
 // follow is a pass over a run that goes on.
-func follow(job *batchv1.Job, run plan.JobRun) func(*functionJobScope) {
+func follow(job *batchv1.Job, run plan.Run) func(*functionJobScope) {
 	return func(s *functionJobScope) {
 		s.following, s.job, s.runID, s.began = true, job, s.fj.Status.RunID, s.fj.Status.StartTime.Time
 		s.observe(run)

@@ -82,8 +82,8 @@ func Runnable(fn *v1alpha1.Function) *Fault {
 	return &Fault{Reason: ready.Reason, Message: truncate(ready.Message), User: stalled}
 }
 
-// JobRun is what the Job and the pods of a run tell of it.
-type JobRun struct {
+// Run is what the Job and the pods of a run tell of it.
+type Run struct {
 	// Attempts is how often a pod was asked for.
 	Attempts int32
 	// Ended is true when nothing more will come, and Succeeded says how it ended.
@@ -100,11 +100,11 @@ type JobRun struct {
 }
 
 // ObserveRun tells how a run goes. The pods tell it first: a Job counts them a second late. job is nil when it is gone.
-func ObserveRun(job *batchv1.Job, pods []corev1.Pod, now time.Time) JobRun {
+func ObserveRun(job *batchv1.Job, pods []corev1.Pod, now time.Time) Run {
 	pods = slices.SortedFunc(slices.Values(pods), func(a, b corev1.Pod) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
 	})
-	run := JobRun{}
+	run := Run{}
 	var failed int32
 	var last, current *corev1.Pod
 	for i := range pods {
@@ -145,8 +145,8 @@ func ObserveRun(job *batchv1.Job, pods []corev1.Pod, now time.Time) JobRun {
 	return run
 }
 
-func succeededRun(pod *corev1.Pod, attempts int32) JobRun {
-	run := JobRun{Attempts: attempts, Ended: true, Succeeded: true, Pod: pod.Name}
+func succeededRun(pod *corev1.Pod, attempts int32) Run {
+	run := Run{Attempts: attempts, Ended: true, Succeeded: true, Pod: pod.Name}
 	end := endOf(pod)
 	if end == nil {
 		return run

@@ -19,10 +19,10 @@ const (
 	// ComponentRun marks what is made for a run of a FunctionJob.
 	ComponentRun = "run"
 
-	runEventVolume = "event"
-	// runEventDir lies in a folder that no volume of a user may cover.
-	runEventDir  = "/sless/event"
-	runEventFile = "event.json"
+	eventVolume = "event"
+	// eventDir lies in a folder that no volume of a user may cover.
+	eventDir  = "/sless/event"
+	eventFile = "event.json"
 	// noEvent is what a function gets that is run without an event.
 	noEvent = "null"
 
@@ -45,14 +45,14 @@ type RunOptions struct {
 // RunJob builds the Job of the run that the FunctionJob asks for. Each attempt is a pod of its own, which is kept for its
 // log, and none begins before the last one has ended. The Job lives in the deploy namespace.
 func RunJob(j *v1alpha1.FunctionJob, fn *v1alpha1.Function, opt RunOptions) *batchv1.Job {
-	annotations := FunctionJobAnnotations(j)
+	annotations := RunAnnotations(j)
 	annotations[v1alpha1.AnnotationFunctionUID] = string(fn.UID)
 	return &batchv1.Job{
 		TypeMeta: metav1.TypeMeta{APIVersion: "batch/v1", Kind: "Job"},
 		ObjectMeta: metav1.ObjectMeta{
 			Name:        naming.Run(j.Name, string(j.UID), j.Spec.RunID),
 			Namespace:   naming.DeployNamespace(j.Namespace),
-			Labels:      FunctionJobLabels(j, j.Spec.RunID),
+			Labels:      RunLabels(j, j.Spec.RunID),
 			Annotations: annotations,
 		},
 		Spec: batchv1.JobSpec{
@@ -67,15 +67,15 @@ func RunJob(j *v1alpha1.FunctionJob, fn *v1alpha1.Function, opt RunOptions) *bat
 func runTemplate(j *v1alpha1.FunctionJob, fn *v1alpha1.Function, opt RunOptions) corev1.PodTemplateSpec {
 	template := podTemplate(fn, opt.Pod)
 	// The labels of a Function's pods would make its Service send calls here.
-	template.Labels = FunctionJobLabels(j, j.Spec.RunID)
-	template.Annotations = FunctionJobAnnotations(j)
+	template.Labels = RunLabels(j, j.Spec.RunID)
+	template.Annotations = RunAnnotations(j)
 	timeout := RunTimeoutSeconds(j, fn)
 	spec := &template.Spec
 	spec.RestartPolicy = corev1.RestartPolicyNever
 	spec.TerminationGracePeriodSeconds = ptr.To[int64](runGraceSeconds)
 	spec.ActiveDeadlineSeconds = new(int64(timeout) + RunLoadSeconds + RunStartSeconds)
 	spec.Volumes = append(spec.Volumes, corev1.Volume{
-		Name: runEventVolume, VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: opt.Event}},
+		Name: eventVolume, VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: opt.Event}},
 	})
 	for i := range spec.Containers {
 		c := &spec.Containers[i]
@@ -84,7 +84,7 @@ func runTemplate(j *v1alpha1.FunctionJob, fn *v1alpha1.Function, opt RunOptions)
 		}
 		c.Args = []string{
 			"run",
-			"--event-file=" + runEventDir + "/" + runEventFile,
+			"--event-file=" + eventDir + "/" + eventFile,
 			"--function-name=" + fn.Name,
 			"--function-namespace=" + fn.Namespace,
 			"--timeout=" + strconv.Itoa(int(timeout)) + "s",
@@ -92,7 +92,7 @@ func runTemplate(j *v1alpha1.FunctionJob, fn *v1alpha1.Function, opt RunOptions)
 			"--max-body-bytes=" + strconv.FormatInt(opt.Pod.MaxBodyBytes, 10),
 		}
 		c.Ports, c.ReadinessProbe, c.LivenessProbe, c.StartupProbe = nil, nil, nil, nil
-		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: runEventVolume, MountPath: runEventDir, ReadOnly: true})
+		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: eventVolume, MountPath: eventDir, ReadOnly: true})
 	}
 	return template
 }
@@ -102,22 +102,22 @@ func RunTimeoutSeconds(j *v1alpha1.FunctionJob, fn *v1alpha1.Function) int32 {
 	return ptr.Deref(j.Spec.TimeoutSeconds, timeoutSeconds(fn))
 }
 
-// FunctionJobLabels are the labels of everything that is made for a run. The owner is the FunctionJob, not the Function.
-func FunctionJobLabels(j *v1alpha1.FunctionJob, runID int64) map[string]string {
-	labels := FunctionJobRunLabels(string(j.UID), runID)
+// RunLabels are the labels of everything that is made for a run. The owner is the FunctionJob, not the Function.
+func RunLabels(j *v1alpha1.FunctionJob, runID int64) map[string]string {
+	labels := RunLabelsOf(string(j.UID), runID)
 	labels[v1alpha1.LabelFunction] = j.Spec.FunctionRef.Name
 	return labels
 }
 
-// FunctionJobRunLabels select what was made for one run of a FunctionJob.
-func FunctionJobRunLabels(ownerUID string, runID int64) map[string]string {
-	labels := FunctionJobOwnerLabels(ownerUID)
+// RunLabelsOf select what was made for one run of a FunctionJob.
+func RunLabelsOf(ownerUID string, runID int64) map[string]string {
+	labels := RunOwnerLabels(ownerUID)
 	labels[v1alpha1.LabelRunID] = strconv.FormatInt(runID, 10)
 	return labels
 }
 
-// FunctionJobOwnerLabels select what was made for all runs of a FunctionJob.
-func FunctionJobOwnerLabels(ownerUID string) map[string]string {
+// RunOwnerLabels select what was made for all runs of a FunctionJob.
+func RunOwnerLabels(ownerUID string) map[string]string {
 	return map[string]string{
 		v1alpha1.LabelManagedBy: v1alpha1.ManagedBySless,
 		v1alpha1.LabelOwnerUID:  ownerUID,
@@ -125,8 +125,8 @@ func FunctionJobOwnerLabels(ownerUID string) map[string]string {
 	}
 }
 
-// FunctionJobAnnotations lead from an object back to its FunctionJob.
-func FunctionJobAnnotations(j *v1alpha1.FunctionJob) map[string]string {
+// RunAnnotations lead from an object back to its FunctionJob.
+func RunAnnotations(j *v1alpha1.FunctionJob) map[string]string {
 	return map[string]string{v1alpha1.AnnotationFunctionJob: j.Namespace + "/" + j.Name}
 }
 
@@ -138,10 +138,10 @@ func RunEvent(j *v1alpha1.FunctionJob) *corev1.Secret {
 	}
 	return &corev1.Secret{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
-		ObjectMeta: runInputMeta(j, runEventFile, string(event)),
+		ObjectMeta: runInputMeta(j, eventFile, string(event)),
 		Immutable:  new(true),
 		Type:       corev1.SecretTypeOpaque,
-		Data:       map[string][]byte{runEventFile: event},
+		Data:       map[string][]byte{eventFile: event},
 	}
 }
 
@@ -160,7 +160,7 @@ func runInputMeta(j *v1alpha1.FunctionJob, content ...string) metav1.ObjectMeta 
 	return metav1.ObjectMeta{
 		Name:        naming.RunInput(naming.Run(j.Name, string(j.UID), j.Spec.RunID), content...),
 		Namespace:   naming.DeployNamespace(j.Namespace),
-		Labels:      FunctionJobLabels(j, j.Spec.RunID),
-		Annotations: FunctionJobAnnotations(j),
+		Labels:      RunLabels(j, j.Spec.RunID),
+		Annotations: RunAnnotations(j),
 	}
 }

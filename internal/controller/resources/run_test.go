@@ -64,7 +64,7 @@ func TestRunIsNoPodOfTheFunction(t *testing.T) {
 			t.Errorf("the run leads to Function %s", owner)
 		}
 	}
-	if !labels.SelectorFromSet(FunctionJobRunLabels("uid-2", 1)).Matches(labels.Set(job.Spec.Template.Labels)) {
+	if !labels.SelectorFromSet(RunLabelsOf("uid-2", 1)).Matches(labels.Set(job.Spec.Template.Labels)) {
 		t.Errorf("the FunctionJob does not find its pod: %v", job.Spec.Template.Labels)
 	}
 }
