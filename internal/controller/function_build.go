@@ -249,10 +249,16 @@ func (r *FunctionReconciler) startBuild(ctx context.Context, build dependencyBui
 
 // removeBuild deletes the Job of a build that ended. It is no error when there is none.
 func (r *FunctionReconciler) removeBuild(ctx context.Context, key string) error {
-	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: r.Config.Builds.Namespace, Name: naming.BuildJob(key)}}
+	return r.removeJob(ctx, &batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{Namespace: r.Config.Builds.Namespace, Name: naming.BuildJob(key)},
+	})
+}
+
+// removeJob deletes a Job with its pods. It is no error when there is none.
+func (r *FunctionReconciler) removeJob(ctx context.Context, job *batchv1.Job) error {
 	err := r.Delete(ctx, job, client.PropagationPolicy(metav1.DeletePropagationBackground))
 	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("removing the build: %w", err)
+		return fmt.Errorf("removing Job %s: %w", client.ObjectKeyFromObject(job), err)
 	}
 	return nil
 }

@@ -43,6 +43,7 @@ func (r *FunctionReconciler) delete(ctx context.Context, fn *v1alpha1.Function) 
 		{&corev1.SecretList{}, deployNamespace},
 		{&corev1.ConfigMapList{}, deployNamespace},
 		{&batchv1.JobList{}, builds},
+		{&batchv1.JobList{}, deployNamespace},
 	} {
 		if err := r.deleteOwned(ctx, fn, set.list, set.namespace); err != nil {
 			return err

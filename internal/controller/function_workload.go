@@ -67,7 +67,7 @@ func (r *FunctionReconciler) ensureWorkload(ctx context.Context, s *functionScop
 	if err := r.applyOwned(ctx, s, resources.Service(s.fn), &corev1.Service{}); err != nil {
 		return err
 	}
-	deployment := resources.Deployment(s.fn, resources.DeploymentOptions{
+	options := resources.DeploymentOptions{
 		Image:              s.image,
 		SourceDigest:       s.codeDigest(),
 		Entrypoint:         s.entrypoint,
@@ -77,8 +77,12 @@ func (r *FunctionReconciler) ensureWorkload(ctx context.Context, s *functionScop
 		MaxBodyBytes:       r.Config.Functions.MaxBodyBytes,
 		Mirrors:            s.mirrors,
 		ImagePullSecret:    r.Config.Functions.ImagePullSecretName,
-	})
+	}
+	deployment := resources.Deployment(s.fn, options)
 	s.revision = deployment.Labels[v1alpha1.LabelRevision]
+	if err := r.ensureProven(ctx, s, options); err != nil {
+		return err
+	}
 	return r.applyOwned(ctx, s, deployment, &appsv1.Deployment{})
 }
 
