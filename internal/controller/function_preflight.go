@@ -44,7 +44,7 @@ func (r *FunctionReconciler) ensureProven(ctx context.Context, s *functionScope,
 	step := plan.NextPreflight(plan.PreflightState{
 		Replicas: options.Replicas, Deployment: s.deployment, Revision: s.revision, Job: job, Pods: pods.Items,
 		Refused: refused, Attempts: r.buildAttempts(s.revision), Now: s.now,
-		RetryAsked: s.fn.Annotations[v1alpha1.AnnotationReconcileAt],
+		RetryAsked: r.retryAsked(s.fn, job),
 	})
 	if err := r.removeOldPreflights(ctx, s, jobs.Items); err != nil {
 		return err
@@ -108,6 +108,7 @@ func (r *FunctionReconciler) takePreflightStep(ctx context.Context, s *functionS
 			return specFault(fmt.Errorf("creating the preflight: %w", err))
 		}
 	case plan.PreflightDelete:
+		r.noteAsked(s.fn, job)
 		if err := r.removeJob(ctx, job); err != nil {
 			return err
 		}

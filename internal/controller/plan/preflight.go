@@ -104,7 +104,7 @@ func runsNone(state PreflightState) bool {
 }
 
 func failedPreflight(state PreflightState) PreflightStep {
-	if state.RetryAsked != state.Job.Annotations[v1alpha1.AnnotationReconcileAt] {
+	if state.RetryAsked != "" && state.RetryAsked != state.Job.Annotations[v1alpha1.AnnotationReconcileAt] {
 		return PreflightStep{Action: PreflightDelete}
 	}
 	for i := range state.Pods {

@@ -65,6 +65,7 @@ func refusedPods(message string) *Fault {
 	if strings.Contains(message, "exceeded quota") {
 		reason = v1alpha1.ReasonQuotaExceeded
 	}
+	message = strings.TrimPrefix(message, "(combined from similar events): ")
 	return &Fault{Reason: reason, Message: truncate(strings.TrimPrefix(message, "Error creating: "))}
 }
 
