@@ -42,6 +42,7 @@ const (
 	ReasonSucceeded        = "Succeeded"
 	ReasonDisabled         = "Disabled"
 	ReasonRollingOut       = "RollingOut"
+	ReasonPreflight        = "Preflight"
 	ReasonScaledToZero     = "ScaledToZero"
 	ReasonStored           = "Stored"
 	ReasonWaitingForUpload = "WaitingForUpload"

@@ -43,7 +43,7 @@ import (
 
 // How long a test waits for a state. The machine may be slow; no test measures time.
 const (
-	eventually = 60 * time.Second
+	eventually = 3 * time.Minute
 	interval   = 100 * time.Millisecond
 )
 
