@@ -47,6 +47,12 @@ func CodeKey(namespace, digest string) string {
 	return namespace + "/" + strings.TrimPrefix(digest, "sha256:") + ".tar.gz"
 }
 
+// ReviewKey gives the key for the verdicts about that source. It exists as long as the source is of interest, also when
+// the source itself was refused and never stored.
+func ReviewKey(namespace, digest string) string {
+	return namespace + "/" + strings.TrimPrefix(digest, "sha256:") + ".review.json"
+}
+
 // OpenVerified opens the object whose content has the digest ("sha256:" and 64 hex digits, or the digits alone).
 // Reading fails with an *archive.DigestError, before the last byte is handed out, when the content is another one; so
 // nothing may be done with it before io.EOF. An object of more than limit bytes is refused with a *TooLargeError.
