@@ -42,8 +42,10 @@ type FunctionReconciler struct {
 	Catalogue validation.Catalogue
 	Store     objectstore.Store
 	Images    Images
-	Recorder  events.EventRecorder
-	Clock     clock.PassiveClock
+	// Review judges code. Without one all code passes.
+	Review   Reviewer
+	Recorder events.EventRecorder
+	Clock    clock.PassiveClock
 
 	known *knownCache
 	// codes remembers what was read from stored code, *codeArchive by key.
@@ -104,11 +106,11 @@ func (r *FunctionReconciler) finish(ctx context.Context, s *functionScope, err e
 		return ctrl.Result{}, client.IgnoreNotFound(patchErr)
 	}
 	if written {
-		r.recordTransition(base, s.fn)
+		r.recordTransition(base, s)
 	}
 	switch {
 	case fault == nil:
-		return ctrl.Result{}, nil
+		return ctrl.Result{RequeueAfter: s.reviewAgain}, nil
 	case fault.after > 0:
 		return ctrl.Result{RequeueAfter: fault.after}, nil
 	case fault.kind == kindPlatform:
@@ -120,17 +122,21 @@ func (r *FunctionReconciler) finish(ctx context.Context, s *functionScope, err e
 	}
 }
 
-// recordTransition sends one event when the Ready condition changed its status or reason.
-func (r *FunctionReconciler) recordTransition(before, after *v1alpha1.Function) {
-	was, is := readyOf(before), readyOf(after)
-	if was.Status == is.Status && was.Reason == is.Reason {
+// recordTransition sends one event when the Ready condition changed its status or reason, or when other code was refused.
+func (r *FunctionReconciler) recordTransition(before *v1alpha1.Function, s *functionScope) {
+	was, is := readyOf(before), readyOf(s.fn)
+	refused := is.Reason == v1alpha1.ReasonCodeRejected
+	if was.Status == is.Status && was.Reason == is.Reason && (!refused || was.Message == is.Message) {
 		return
 	}
-	kind := corev1.EventTypeNormal
+	kind, action := corev1.EventTypeNormal, "Reconcile"
 	if is.Status == "False" {
 		kind = corev1.EventTypeWarning
 	}
-	r.Recorder.Eventf(after, nil, kind, is.Reason, "Reconcile", "%s", truncate(is.Message, maxEventNote))
+	if refused {
+		action = reviewAction(s)
+	}
+	r.Recorder.Eventf(s.fn, nil, kind, is.Reason, action, "%s", truncate(is.Message, maxEventNote))
 }
 
 func (r *FunctionReconciler) ensureFinalizer(ctx context.Context, s *functionScope) error {

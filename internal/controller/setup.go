@@ -41,7 +41,9 @@ type Dependencies struct {
 	Catalogue validation.Catalogue
 	Store     objectstore.Store
 	Images    Images
-	Clock     clock.PassiveClock
+	// Review judges code. Without one all code passes.
+	Review Reviewer
+	Clock  clock.PassiveClock
 }
 
 // CacheOptions keep the cache small: of the kinds that everybody uses it holds only what sless made.
@@ -74,7 +76,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, names []string, deps Dependenc
 		FunctionController: func() error {
 			return (&FunctionReconciler{
 				Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Config: deps.Config, Catalogue: deps.Catalogue,
-				Store: deps.Store, Images: deps.Images, Recorder: mgr.GetEventRecorder("sless"), Clock: deps.Clock,
+				Store: deps.Store, Images: deps.Images, Review: deps.Review, Recorder: mgr.GetEventRecorder("sless"), Clock: deps.Clock,
 			}).SetupWithManager(mgr)
 		},
 		TriggerController: func() error {
