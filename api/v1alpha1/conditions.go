@@ -51,6 +51,10 @@ const (
 	ReasonImageGiven       = "ImageGiven"
 	ReasonFixedReplicas    = "FixedReplicas"
 	ReasonNoAutoscaler     = "NoAutoscaler"
+	ReasonScaling          = "Scaling"
+	ReasonAtZero           = "AtZero"
+	ReasonAtMaxReplicas    = "AtMaxReplicas"
+	ReasonPaused           = "Paused"
 	ReasonNotImplemented   = "NotImplemented"
 	ReasonFunctionNotFound = "FunctionNotFound"
 )
@@ -60,6 +64,10 @@ const (
 const (
 	ReasonInvalidSpec        = "InvalidSpec"
 	ReasonRuntimeUnknown     = "RuntimeUnknown"
+	ReasonScheduleInvalid    = "ScheduleInvalid"
+	ReasonTimeZoneUnknown    = "TimeZoneUnknown"
+	ReasonEventInvalid       = "EventInvalid"
+	ReasonEventTooLarge      = "EventTooLarge"
 	ReasonEntrypointNotFound = "EntrypointNotFound"
 	ReasonSourceInvalid      = "SourceInvalid"
 	ReasonSourceNotFound     = "SourceNotFound"
@@ -87,6 +95,7 @@ const (
 	ReasonImagePullFailed     = "ImagePullFailed"
 	ReasonPodsRefused         = "PodsRefused"
 	ReasonQuotaExceeded       = "QuotaExceeded"
+	ReasonAutoscalerFailed    = "AutoscalerFailed"
 	ReasonUnschedulable       = "Unschedulable"
 	ReasonInternalError       = "InternalError"
 )
