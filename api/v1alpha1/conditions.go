@@ -15,7 +15,8 @@ const (
 
 	// ConditionSourceReady is True when the code was read, checked and stored. Positive polarity.
 	ConditionSourceReady = "SourceReady"
-	// ConditionCodeReviewed is True when the code passed the review, or when no review is configured. Positive polarity.
+	// ConditionCodeReviewed is True when the code may run: it passed the review, or the operator's policy lets it run without
+	// one. The reason tells which. Positive polarity.
 	ConditionCodeReviewed = "CodeReviewed"
 	// ConditionBuilt is True when the image of the current source exists. Positive polarity.
 	ConditionBuilt = "Built"
@@ -47,6 +48,9 @@ const (
 	ReasonStored           = "Stored"
 	ReasonWaitingForUpload = "WaitingForUpload"
 	ReasonReviewOff        = "ReviewOff"
+	ReasonReviewPassed     = "ReviewPassed"
+	ReasonReviewSkipped    = "ReviewSkipped"
+	ReasonReviewing        = "Reviewing"
 	ReasonBuilding         = "Building"
 	ReasonBuildQueued      = "BuildQueued"
 	ReasonImageGiven       = "ImageGiven"
@@ -93,6 +97,7 @@ const (
 // Reasons of faults of the platform. They are retried with a growing delay.
 const (
 	ReasonStoreUnavailable    = "StoreUnavailable"
+	ReasonReviewUnavailable   = "ReviewUnavailable"
 	ReasonRegistryUnavailable = "RegistryUnavailable"
 	ReasonRegistryRefused     = "RegistryRefused"
 	ReasonImageMissing        = "ImageMissing"

@@ -42,8 +42,10 @@ type FunctionReconciler struct {
 	Catalogue validation.Catalogue
 	Store     objectstore.Store
 	Images    Images
-	Recorder  events.EventRecorder
-	Clock     clock.PassiveClock
+	// Review judges code. Without one all code passes.
+	Review   Reviewer
+	Recorder events.EventRecorder
+	Clock    clock.PassiveClock
 
 	*memory
 }
@@ -105,11 +107,11 @@ func (r *FunctionReconciler) finish(ctx context.Context, s *functionScope, err e
 		return ctrl.Result{}, client.IgnoreNotFound(patchErr)
 	}
 	if written {
-		r.recordTransition(base, s.fn)
+		r.recordTransition(base, s)
 	}
 	switch {
 	case fault == nil:
-		return ctrl.Result{}, nil
+		return ctrl.Result{RequeueAfter: s.reviewAgain}, nil
 	case fault.after > 0:
 		return ctrl.Result{RequeueAfter: fault.after}, nil
 	case fault.kind == kindPlatform:
@@ -121,9 +123,16 @@ func (r *FunctionReconciler) finish(ctx context.Context, s *functionScope, err e
 	}
 }
 
-// recordTransition sends one event when the Ready condition changed its status or reason.
-func (r *FunctionReconciler) recordTransition(before, after *v1alpha1.Function) {
-	recordReady(r.Recorder, after, readyOf(before), readyOf(after))
+// recordTransition sends one event when the Ready condition changed its status or reason, or when other code was refused.
+func (r *FunctionReconciler) recordTransition(before *v1alpha1.Function, s *functionScope) {
+	was, is := readyOf(before), readyOf(s.fn)
+	if is.Reason != v1alpha1.ReasonCodeRejected {
+		recordReady(r.Recorder, s.fn, was, is)
+		return
+	}
+	if was.Reason != is.Reason || was.Message != is.Message {
+		r.Recorder.Eventf(s.fn, nil, corev1.EventTypeWarning, is.Reason, reviewAction(s), "%s", truncate(is.Message, maxEventNote))
+	}
 }
 
 func (r *FunctionReconciler) ensureFinalizer(ctx context.Context, s *functionScope) error {

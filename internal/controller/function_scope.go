@@ -40,6 +40,8 @@ type functionScope struct {
 	mirrors map[resources.Source]string
 	// revision is the revision of the wanted pods, empty until the phases came that far.
 	revision string
+	// reviewAgain is when to ask for a review again that gave no verdict. 0 means not by itself.
+	reviewAgain time.Duration
 	// done lists the conditions that a phase found True in this pass, with reason and message.
 	done map[string]outcome
 }

@@ -130,9 +130,3 @@ func (r *FunctionReconciler) storeOnce(ctx context.Context, namespace string, pa
 	r.known.put(knownObject, key, packed.Digest)
 	return nil
 }
-
-// reviewCode is where a review of the code decides. Without one configured, all code passes.
-func (r *FunctionReconciler) reviewCode(_ context.Context, s *functionScope) error {
-	s.succeed(v1alpha1.ConditionCodeReviewed, v1alpha1.ReasonReviewOff, "no review is configured")
-	return nil
-}

@@ -38,6 +38,7 @@ import (
 	"github.com/naeel/sless/internal/config"
 	"github.com/naeel/sless/internal/image"
 	"github.com/naeel/sless/internal/objectstore"
+	"github.com/naeel/sless/internal/validator"
 	"github.com/naeel/sless/runtimes"
 )
 
@@ -58,6 +59,7 @@ type testPlatform struct {
 	config       *config.Config
 	store        *objectstore.S3
 	images       *image.Registry
+	review       *reviewSwitch
 
 	storeDown, registryDown atomic.Bool
 	// deletionRefused makes a registry of those that do not let anybody delete.
@@ -101,7 +103,7 @@ var _ = BeforeSuite(func() {
 	Expect(err).NotTo(HaveOccurred())
 	Expect(Setup(ctx, mgr, Names(), Dependencies{
 		Config: platformS.config, Catalogue: catalogue, Store: platformS.store, Images: platformS.images,
-		Clock: clock.RealClock{}, memory: platformS.memory,
+		Review: platformS.review, Clock: clock.RealClock{}, memory: platformS.memory,
 	})).To(Succeed())
 	go func() {
 		defer GinkgoRecover()
@@ -143,6 +145,7 @@ func startPlatform() *testPlatform {
 	})
 	Expect(err).NotTo(HaveOccurred())
 	Expect(p.store.EnsureBucket(context.Background())).To(Succeed())
+	p.review = &reviewSwitch{gates: map[string]*validator.Gate{}}
 	p.images, err = image.New(image.Config{Insecure: p.config.Registry.Insecure})
 	Expect(err).NotTo(HaveOccurred())
 	catalogue, err := runtimes.Load()
