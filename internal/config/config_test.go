@@ -46,7 +46,7 @@ func TestLoad(t *testing.T) {
 			Interval: &metav1.Duration{Duration: 5 * time.Minute}, TimeoutSeconds: 120, MaxBytes: 100 << 20, MaxConcurrent: 4,
 		},
 		Functions: Functions{MaxBodyBytes: 32 << 20},
-		Gateway:     Gateway{Namespace: "sless-system", ExternalURL: "https://fn.example.com"},
+		Gateway:   Gateway{Namespace: "sless-system", ExternalURL: "https://fn.example.com"},
 	}
 	tests := map[string]struct {
 		text string
@@ -96,9 +96,9 @@ func TestLoadRefuses(t *testing.T) {
 		text string
 		want []string
 	}{
-		"unknown field":            {text: complete + "\ngatewey: {}", want: []string{"gatewey"}},
-		"empty file names all":     {text: "{}", want: []string{"registry.host", "objectStore.endpoint", "builds.kanikoImage", "gateway.externalURL"}},
-		"negative build limit":     {text: strings.Replace(complete, "builds:", "builds:\n  maxConcurrent: -1", 1), want: []string{"maxConcurrent"}},
+		"unknown field":        {text: complete + "\ngatewey: {}", want: []string{"gatewey"}},
+		"empty file names all": {text: "{}", want: []string{"registry.host", "objectStore.endpoint", "builds.kanikoImage", "gateway.externalURL"}},
+		"negative build limit": {text: strings.Replace(complete, "builds:", "builds:\n  maxConcurrent: -1", 1), want: []string{"maxConcurrent"}},
 		"git out of bounds": {
 			text: complete + "git: {interval: 9s, timeoutSeconds: 1, maxBytes: -1, maxConcurrent: -1}\n",
 			want: []string{"git.interval", "git.timeoutSeconds", "git.maxBytes", "git.maxConcurrent"},
