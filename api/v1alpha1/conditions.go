@@ -61,7 +61,6 @@ const (
 	ReasonSourceInvalid      = "SourceInvalid"
 	ReasonSourceNotFound     = "SourceNotFound"
 	ReasonSourceTooLarge     = "SourceTooLarge"
-	ReasonSourceUnsupported  = "SourceUnsupported"
 	ReasonManifestInvalid    = "DependencyManifestInvalid"
 	ReasonBuildFailed        = "BuildFailed"
 	ReasonBuildTimedOut      = "BuildTimedOut"

@@ -192,7 +192,8 @@ func repositoryMayPass(err error) bool {
 	return ok && fault.MayPass()
 }
 
-// storeFiles packs the files and puts the archive into the store, unless it is there.
+// storeFiles packs the files and puts the archive into the store, also when there is one: it may be damaged, or so old that
+// it is about to be cleaned up.
 func (p *Program) storeFiles(
 	ctx context.Context, store objectstore.Store, namespace string, root *os.Root, dir string, fetched *report.Fetched,
 ) (err error) {
@@ -207,10 +208,6 @@ func (p *Program) storeFiles(
 	}
 	key := objectstore.CodeKey(namespace, summary.Digest)
 	err = p.retry(ctx, objectstore.IsUnavailable, func(ctx context.Context) error {
-		_, err := store.Stat(ctx, key)
-		if !errors.Is(err, objectstore.ErrNotFound) {
-			return err
-		}
 		if _, err := file.Seek(0, io.SeekStart); err != nil {
 			return err
 		}

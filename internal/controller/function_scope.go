@@ -32,6 +32,14 @@ type functionScope struct {
 	code       *codeArchive
 	buildBase  string
 	image      string
+	// sourceRevision and observedSource say which commit the code of a git source is, and what it was fetched for.
+	sourceRevision, observedSource string
+	// sourceFault is what is wrong with a source whose last good code is used. It ends the pass after all other phases.
+	sourceFault error
+	// sourceNote adds to what the condition SourceReady says.
+	sourceNote outcome
+	// lookAgain is when a pass without a fault is to be followed by another, or 0.
+	lookAgain time.Duration
 	// mirrors maps what the Function refers to, to the names of the copies.
 	mirrors map[resources.Source]string
 	// revision is the revision of the wanted pods, empty until the phases came that far.

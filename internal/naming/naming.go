@@ -61,6 +61,11 @@ func BuildJob(key string) string {
 	return "build-" + key
 }
 
+// GitJob returns the name of the Job of a fetch from a git repository.
+func GitJob(key string) string {
+	return "git-" + key
+}
+
 // PublicPath returns the path at which the gateway serves a Function.
 func PublicPath(namespace, name string) string {
 	return "/fn/" + namespace + "/" + name

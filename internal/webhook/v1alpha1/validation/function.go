@@ -39,6 +39,7 @@ var forbiddenMounts = []string{
 func ValidateFunction(fn *v1alpha1.Function, catalogue Catalogue) []Problem {
 	spec := field.NewPath("spec")
 	problems := validateInlineSize(fn, spec.Child("source", "inline", "files"))
+	problems = append(problems, validateGit(fn.Spec.Source.Git, spec.Child("source", "git"))...)
 	problems = append(problems, validateVolumes(fn, spec.Child("volumes"))...)
 	if fn.Spec.Source.Image != nil && fn.Spec.Runtime == "" {
 		return problems
