@@ -117,6 +117,9 @@ func (r *FunctionReconciler) useGitCode(ctx context.Context, s *functionScope, k
 	if known.Digest == "" {
 		return nil, nil
 	}
+	if err := r.claims.claim(ctx, s.now, objectClaim(objectstore.CodeKey(s.fn.Namespace, known.Digest))); err != nil {
+		return nil, err
+	}
 	code, err := r.storedCode(ctx, s, known.Digest)
 	_, damaged := errors.AsType[*archive.DigestError](err)
 	if damaged || errors.Is(err, objectstore.ErrNotFound) {

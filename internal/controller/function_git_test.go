@@ -293,7 +293,7 @@ var _ = Describe("A Function from a git repository", func() {
 		change(ctx, fn, func(f *v1alpha1.Function) { f.Spec.Source.Git.URL = "git@127.0.0.1:shop.git" })
 		readyIs(ctx, fn, "False/GitSecretInvalid")
 		change(ctx, fn, func(f *v1alpha1.Function) { f.Spec.Source.Git.URL = "https://me:pass@127.0.0.1/shop.git" })
-		readyIs(ctx, fn, "False/InvalidSpec")
+		readyIs(ctx, fn, "False/SourceInvalid")
 		Expect(deploymentOf(ctx, fn).Generation).To(Equal(generation))
 
 		By("going back: Ready without a rollout, and without a fetch, since the status remembers this source")

@@ -15,6 +15,7 @@ const componentLabel = "app.kubernetes.io/component"
 const (
 	ComponentFunction = "function"
 	ComponentBuild    = "build"
+	ComponentScaling  = "scaling"
 )
 
 // ComponentLabels select the objects of one kind, of whatever Function.

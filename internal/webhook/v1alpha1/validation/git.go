@@ -14,13 +14,10 @@ import (
 
 // validateGit checks what a repository is called. Whether it is there only a fetch can tell.
 func validateGit(source *v1alpha1.GitSource, path *field.Path) []Problem {
-	if source == nil {
-		return nil
-	}
 	var problems []Problem
 	invalid := func(name, value, detail string) {
 		problems = append(problems, Problem{
-			Reason: v1alpha1.ReasonInvalidSpec, Err: field.Invalid(path.Child(name), value, detail),
+			Reason: v1alpha1.ReasonSourceInvalid, Err: field.Invalid(path.Child(name), value, detail),
 		})
 	}
 	if detail := gitURLProblem(source.URL); detail != "" {
@@ -31,8 +28,9 @@ func validateGit(source *v1alpha1.GitSource, path *field.Path) []Problem {
 		strings.HasPrefix(source.Revision, "-") {
 		invalid("revision", source.Revision, "must be the name of a branch or tag, or a commit; expressions such as HEAD~1 are not known")
 	}
-	if slices.Contains(strings.Split(source.Path, "/"), "..") || strings.ContainsAny(source.Path, "\\\x00") {
-		invalid("path", source.Path, "must be a folder inside the repository, with / between folders and without ..")
+	if slices.Contains(strings.Split(source.Path, "/"), "..") || strings.HasPrefix(source.Path, "/") ||
+		strings.ContainsAny(source.Path, "\\\x00") {
+		invalid("path", source.Path, "must be a folder inside the repository, with / between folders, without one at the beginning and without ..")
 	}
 	return problems
 }

@@ -41,6 +41,7 @@ func TestValidateGit(t *testing.T) {
 		"an option":            {source: v1alpha1.GitSource{URL: good, Revision: "--upload-pack=x"}, want: []string{"revision"}},
 		"a line end":           {source: v1alpha1.GitSource{URL: good, Revision: "a\nb"}, want: []string{"revision"}},
 		"out of the folder":    {source: v1alpha1.GitSource{URL: good, Path: "a/../../b"}, want: []string{"spec.source.git.path"}},
+		"absolute folder":      {source: v1alpha1.GitSource{URL: good, Path: "/a"}, want: []string{"spec.source.git.path"}},
 		"backslashes":          {source: v1alpha1.GitSource{URL: good, Path: `a\b`}, want: []string{"spec.source.git.path"}},
 		"more than one of all": {source: v1alpha1.GitSource{URL: good + "#x", Revision: "^", Path: ".."}, want: []string{"url", "revision", "path"}},
 	}
@@ -56,7 +57,7 @@ func TestValidateGit(t *testing.T) {
 			text := ""
 			for _, p := range problems {
 				text += p.Err.Error() + "\n"
-				if p.Reason != v1alpha1.ReasonInvalidSpec {
+				if p.Reason != v1alpha1.ReasonSourceInvalid {
 					t.Errorf("reason is %s", p.Reason)
 				}
 			}
