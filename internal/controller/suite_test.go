@@ -137,7 +137,9 @@ func startPlatform() *testPlatform {
 		Cleanup: config.Cleanup{
 			Grace: metav1.Duration{Duration: 24 * time.Hour}, Interval: metav1.Duration{Duration: 1000 * time.Hour},
 		},
-		Gateway: config.Gateway{Namespace: "sless-system", ExternalURL: "http://functions.test"},
+		Gateway: config.Gateway{
+			Namespace: "sless-system", ServiceName: "sless-gateway", ServicePort: 80, ExternalURL: "http://functions.test",
+		},
 	}
 	var err error
 	p.store, err = objectstore.New(objectstore.Config{
