@@ -99,7 +99,7 @@ func IsWholeCommit(revision string) bool { return wholeCommit.MatchString(revisi
 // the repository was found, and when; the next one is started once it is time, or when something asks for it.
 func NextGitStep(state GitState) GitStep {
 	jobs := sortGitJobs(state)
-	end := endOf(jobs.record, state)
+	end := gitEndOf(jobs.record, state)
 	step := GitStep{Code: state.Known, Remove: jobs.useless, Waiting: "the repository is being fetched"}
 	if end.fetched.Digest != "" {
 		step.Code = GitCode{Revision: end.fetched.Revision(), Digest: end.fetched.Digest}
@@ -111,11 +111,11 @@ func NextGitStep(state GitState) GitStep {
 		step.Fault = end.fault
 	}
 	if state.Pinned && step.Code.Digest != "" {
-		step.Remove = append(step.Remove, names(jobs.running)...)
+		step.Remove = append(step.Remove, gitNames(jobs.running)...)
 		return step
 	}
 	if jobs.running != nil {
-		follow(&step, jobs.running, state)
+		followFetch(&step, jobs.running, state)
 		return step
 	}
 	delay, attempt, ok := nextFetch(state, jobs, end, step.Code)
@@ -132,8 +132,8 @@ func NextGitStep(state GitState) GitStep {
 	return step
 }
 
-// follow looks after a fetch that has not ended.
-func follow(step *GitStep, job *batchv1.Job, state GitState) {
+// followFetch looks after a fetch that has not ended.
+func followFetch(step *GitStep, job *batchv1.Job, state GitState) {
 	if ptr.Deref(job.Spec.Suspend, false) {
 		step.Start = job
 	}
@@ -161,7 +161,7 @@ func nextFetch(state GitState, jobs gitJobs, end gitEnd, code GitCode) (delay ti
 		return 0, 0, wanted
 	}
 	since := state.Now.Sub(endedAt(record))
-	attempt = number(record, resources.AnnotationGitAttempt)
+	attempt = gitNumber(record, resources.AnnotationGitAttempt)
 	switch {
 	case !jobs.recordIsCurrent:
 		return 0, 0, true
@@ -195,11 +195,11 @@ func sortGitJobs(state GitState) gitJobs {
 	sorted := gitJobs{}
 	jobs := slices.Clone(state.Jobs)
 	slices.SortFunc(jobs, func(a, b batchv1.Job) int {
-		return number(&b, resources.AnnotationGitSequence) - number(&a, resources.AnnotationGitSequence)
+		return gitNumber(&b, resources.AnnotationGitSequence) - gitNumber(&a, resources.AnnotationGitSequence)
 	})
 	for i := range jobs {
 		job := &jobs[i]
-		sorted.last = max(sorted.last, number(job, resources.AnnotationGitSequence))
+		sorted.last = max(sorted.last, gitNumber(job, resources.AnnotationGitSequence))
 		same := job.Annotations[resources.AnnotationGitSource] == state.Source
 		wanted := same && job.Annotations[resources.AnnotationGitInputs] == state.Inputs &&
 			job.Annotations[v1alpha1.AnnotationReconcileAt] == state.RetryAsked
@@ -216,14 +216,14 @@ func sortGitJobs(state GitState) gitJobs {
 	return sorted
 }
 
-func names(job *batchv1.Job) []string {
+func gitNames(job *batchv1.Job) []string {
 	if job == nil {
 		return nil
 	}
 	return []string{job.Name}
 }
 
-func number(job *batchv1.Job, annotation string) int {
+func gitNumber(job *batchv1.Job, annotation string) int {
 	n, err := strconv.Atoi(job.Annotations[annotation])
 	if err != nil {
 		return 0

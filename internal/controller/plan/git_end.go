@@ -33,8 +33,8 @@ type gitEnd struct {
 	unknown bool
 }
 
-// endOf reads how a Job ended.
-func endOf(job *batchv1.Job, state GitState) gitEnd {
+// gitEndOf reads how a Job ended.
+func gitEndOf(job *batchv1.Job, state GitState) gitEnd {
 	if job == nil {
 		return gitEnd{}
 	}
@@ -54,7 +54,7 @@ func endOf(job *batchv1.Job, state GitState) gitEnd {
 		}
 		for _, status := range pod.Status.ContainerStatuses {
 			if status.State.Terminated != nil {
-				return endOfContainer(status.State.Terminated)
+				return gitEndOfContainer(status.State.Terminated)
 			}
 		}
 	}
@@ -65,7 +65,7 @@ func endOf(job *batchv1.Job, state GitState) gitEnd {
 	return end
 }
 
-func endOfContainer(end *corev1.ContainerStateTerminated) gitEnd {
+func gitEndOfContainer(end *corev1.ContainerStateTerminated) gitEnd {
 	if end.ExitCode == 0 {
 		fetched, err := report.Parse(end.Message)
 		if err != nil {
