@@ -47,6 +47,7 @@ const (
 	ReasonScaledToZero     = "ScaledToZero"
 	ReasonStored           = "Stored"
 	ReasonWaitingForUpload = "WaitingForUpload"
+	ReasonFetching         = "Fetching"
 	ReasonReviewOff        = "ReviewOff"
 	ReasonReviewPassed     = "ReviewPassed"
 	ReasonReviewSkipped    = "ReviewSkipped"
@@ -79,7 +80,6 @@ const (
 	ReasonSourceInvalid      = "SourceInvalid"
 	ReasonSourceNotFound     = "SourceNotFound"
 	ReasonSourceTooLarge     = "SourceTooLarge"
-	ReasonSourceUnsupported  = "SourceUnsupported"
 	ReasonManifestInvalid    = "DependencyManifestInvalid"
 	ReasonBuildFailed        = "BuildFailed"
 	ReasonBuildTimedOut      = "BuildTimedOut"
@@ -92,6 +92,26 @@ const (
 	ReasonNameConflict       = "NameConflict"
 	ReasonHostConflict       = "HostConflict"
 	ReasonLastRunFailed      = "LastRunFailed"
+)
+
+// Reasons of faults with a git repository that the user, or whoever runs the repository, can mend. The repository is looked
+// at again at the interval of the source.
+const (
+	ReasonGitAuthFailed         = "GitAuthFailed"
+	ReasonGitRepositoryNotFound = "GitRepositoryNotFound"
+	ReasonGitRevisionNotFound   = "GitRevisionNotFound"
+	ReasonGitPathNotFound       = "GitPathNotFound"
+	ReasonGitRedirected         = "GitRedirected"
+	ReasonGitTLSFailed          = "GitTLSFailed"
+	ReasonGitHostKeyRefused     = "GitHostKeyRefused"
+	ReasonGitSecretInvalid      = "GitSecretInvalid"
+)
+
+// Reasons of faults with a git repository that are tried again with a growing delay.
+const (
+	ReasonGitUnreachable = "GitUnreachable"
+	ReasonGitTimedOut    = "GitTimedOut"
+	ReasonGitFailed      = "GitFailed"
 )
 
 // Reasons of faults of the platform. They are retried with a growing delay.

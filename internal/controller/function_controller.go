@@ -89,6 +89,7 @@ func (r *FunctionReconciler) Reconcile(ctx context.Context, req ctrl.Request) (c
 		r.ensureMirrors,
 		r.ensureWorkload,
 		r.removeOldMirrors,
+		r.tellSourceFault,
 	)
 	return r.finish(ctx, s, err)
 }
@@ -111,7 +112,7 @@ func (r *FunctionReconciler) finish(ctx context.Context, s *functionScope, err e
 	}
 	switch {
 	case fault == nil:
-		return ctrl.Result{RequeueAfter: s.reviewAgain}, nil
+		return ctrl.Result{RequeueAfter: s.lookAgain}, nil
 	case fault.after > 0:
 		return ctrl.Result{RequeueAfter: fault.after}, nil
 	case fault.kind == kindPlatform:
@@ -119,7 +120,7 @@ func (r *FunctionReconciler) finish(ctx context.Context, s *functionScope, err e
 	case fault.kind == kindWaiting && fault.condition == v1alpha1.ConditionBuilt, unwatched[fault.reason]:
 		return ctrl.Result{RequeueAfter: recheck}, nil
 	default:
-		return ctrl.Result{}, nil
+		return ctrl.Result{RequeueAfter: s.lookAgain}, nil
 	}
 }
 

@@ -56,6 +56,7 @@ var (
 // testPlatform is a registry and an object store, both real servers in this process, that can be switched off.
 type testPlatform struct {
 	registryHost string
+	storeHost    string
 	config       *config.Config
 	store        *objectstore.S3
 	images       *image.Registry
@@ -120,6 +121,7 @@ func startPlatform() *testPlatform {
 	p.registryHost = strings.TrimPrefix(registryServer.URL, "http://")
 	storeServer := httptest.NewServer(switchable(&p.storeDown, gofakes3.New(s3mem.New()).Server()))
 	DeferCleanup(storeServer.Close)
+	p.storeHost = strings.TrimPrefix(storeServer.URL, "http://")
 
 	p.config = &config.Config{
 		Registry: config.Registry{
@@ -128,6 +130,9 @@ func startPlatform() *testPlatform {
 		ObjectStore: config.ObjectStore{Endpoint: "s3.test", SecretName: "sless-object-store"},
 		Builds: config.Builds{
 			Namespace: "sless-builds", KanikoImage: "kaniko:test", BuilderImage: "sless:test", MaxConcurrent: 1,
+		},
+		Git: config.Git{
+			Interval: &metav1.Duration{Duration: time.Hour}, TimeoutSeconds: 60, MaxBytes: 1 << 20, MaxConcurrent: 2,
 		},
 		Functions: config.Functions{MaxBodyBytes: 1 << 20},
 		// The tests make the passes themselves.
@@ -140,7 +145,7 @@ func startPlatform() *testPlatform {
 	}
 	var err error
 	p.store, err = objectstore.New(objectstore.Config{
-		Endpoint: strings.TrimPrefix(storeServer.URL, "http://"), Region: "us-east-1", Bucket: "sless",
+		Endpoint: p.storeHost, Region: "us-east-1", Bucket: "sless",
 		PathStyle: true, Insecure: true, AccessKey: "key", SecretKey: "secret",
 	})
 	Expect(err).NotTo(HaveOccurred())
