@@ -176,9 +176,10 @@ func (r *FunctionReconciler) recordDeletion(ctx context.Context, fn *v1alpha1.Fu
 	if !r.Config.Cleanup.On() {
 		return
 	}
-	now := r.Clock.Now().UTC().Format(time.RFC3339)
+	// A second pass over the same deletion changes nothing.
+	at := fn.DeletionTimestamp.UTC().Format(time.RFC3339)
 	cm := &corev1.ConfigMap{
-		ObjectMeta: resources.CleanupRecordMeta(r.Config.Builds.Namespace, fn.Namespace), Data: map[string]string{deletedKey + fn.Name: now},
+		ObjectMeta: resources.CleanupRecordMeta(r.Config.Builds.Namespace, fn.Namespace), Data: map[string]string{deletedKey + fn.Name: at},
 	}
 	owner := client.FieldOwner(v1alpha1.FieldOwnerController)
 	patch, err := json.Marshal(map[string]any{"data": cm.Data})
