@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -109,6 +110,18 @@ func (r *cleanupRecord) room(group string) int {
 func (r *cleanupRecord) setMarks(group string, marks map[string]time.Time) {
 	maps.DeleteFunc(r.marks, func(id string, _ time.Time) bool { return strings.HasPrefix(id, group) })
 	maps.Copy(r.marks, marks)
+}
+
+// dropMarks drops the marks of images in other repositories than those to look at: nobody would come to them.
+func (r *cleanupRecord) dropMarks(repositories iter.Seq[string]) {
+	groups := map[string]bool{}
+	for repository := range repositories {
+		groups[imageGroup(repository)] = true
+	}
+	maps.DeleteFunc(r.marks, func(id string, _ time.Time) bool {
+		group, _, _ := strings.Cut(id, "@")
+		return strings.HasPrefix(id, imageMark) && !groups[group+"@"]
+	})
 }
 
 // noteMissing adds Functions that were there in an earlier pass and are gone without an entry, for instance because somebody
