@@ -35,6 +35,9 @@ func (r *FunctionReconciler) ensureDependencies(ctx context.Context, s *function
 	if err != nil {
 		return err
 	}
+	if s.fn.Spec.Build.Strategy == v1alpha1.BuildStrategyFull {
+		return r.ensureFullImage(ctx, s, base)
+	}
 	manifest, ok := s.code.file(s.runtime.Dependencies.Manifest)
 	needed := false
 	if ok {
@@ -64,6 +67,8 @@ type dependencyBuild struct {
 	key     string
 	base    string
 	context *archive.Archive
+	// code is set for a build that sees all of it.
+	code *codeArchive
 	// env becomes build arguments; indexFiles come from the Secret that the Function names.
 	env        map[string]string
 	indexFiles map[string][]byte
@@ -233,7 +238,7 @@ func (r *FunctionReconciler) createBuild(ctx context.Context, s *functionScope, 
 
 func (r *FunctionReconciler) buildOptions(s *functionScope, build dependencyBuild, target string) resources.BuildOptions {
 	store, builds := r.Config.ObjectStore, r.Config.Builds
-	return resources.BuildOptions{
+	options := resources.BuildOptions{
 		Namespace:          builds.Namespace,
 		Key:                build.key,
 		ContextKey:         objectstore.CodeKey(s.fn.Namespace, build.context.Digest),
@@ -251,7 +256,14 @@ func (r *FunctionReconciler) buildOptions(s *functionScope, build dependencyBuil
 		IndexFiles:         slices.Sorted(maps.Keys(build.indexFiles)),
 		Resources:          builds.Resources,
 		TimeoutSeconds:     buildTimeout(s.fn),
+		Labels:             map[string]string{v1alpha1.LabelNamespace: s.fn.Namespace},
 	}
+	if build.code != nil {
+		options.CodeKey = objectstore.CodeKey(s.fn.Namespace, build.code.digest)
+		options.CodeDigest = build.code.digest
+		options.Labels[v1alpha1.LabelSourceDigest] = build.code.digest
+	}
+	return options
 }
 
 // storeEnv tells a step where the object store is.
