@@ -12,6 +12,7 @@ import (
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -53,16 +54,34 @@ var _ = Describe("A mistake", func() {
 		Expect(functions.Items).To(BeEmpty())
 	})
 
-	It("in a change leaves what is there alone", func(ctx SpecContext) {
-		fn := python(newNamespace(ctx), "hello", v1)
-		create(ctx, fn)
-		before := current(ctx, fn).ResourceVersion
-		now := current(ctx, fn)
-		now.Spec.Runtime = "python2"
-		Expect(k8s.Update(ctx, now)).To(MatchError(ContainSubstring("spec.runtime")))
-		Expect(current(ctx, fn).ResourceVersion).To(Equal(before))
-		answers(ctx, fn, "one")
-	})
+	DescribeTable("in a change is told too, and the version that is there goes on",
+		func(ctx SpecContext, mutate func(*v1alpha1.Function), words ...string) {
+			fn := python(newNamespace(ctx), "hello", v1)
+			create(ctx, fn)
+			now := current(ctx, fn)
+			before := now.DeepCopy()
+			mutate(now)
+			err := k8s.Patch(ctx, now, client.MergeFrom(before))
+			Expect(err).To(HaveOccurred())
+			for _, word := range words {
+				Expect(err.Error()).To(ContainSubstring(word))
+			}
+			Expect(current(ctx, fn).ResourceVersion).To(Equal(before.ResourceVersion))
+			answers(ctx, fn, "one")
+		},
+		Entry("unknown runtime", func(f *v1alpha1.Function) { f.Spec.Runtime = "cobol85" }, "spec.runtime", "nodejs20"),
+		Entry("missing entrypoint file", func(f *v1alpha1.Function) { f.Spec.Entrypoint = "main.handle" },
+			"spec.entrypoint", "main.py"),
+		Entry("source over the limit", func(f *v1alpha1.Function) {
+			f.Spec.Source.Inline.Files["large.txt"] = strings.Repeat("x", v1alpha1.MaxInlineSourceBytes)
+		}, "spec.source.inline.files", "524288"),
+		Entry("a path out of the folder", func(f *v1alpha1.Function) { f.Spec.Source.Inline.Files["../evil.py"] = "" },
+			"spec.source.inline.files", "../evil.py"),
+		Entry("more memory asked for than allowed", func(f *v1alpha1.Function) {
+			f.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")}
+			f.Spec.Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("64Mi")}
+		}, "spec.resources.requests[memory]", "lower it or raise"),
+	)
 })
 
 var _ = Describe("A cluster whose sless is down", Serial, func() {
