@@ -25,6 +25,10 @@ const (
 	// ConditionScalingActive is True when an autoscaler sets the number of replicas. Positive polarity.
 	ConditionScalingActive = "ScalingActive"
 
+	// ConditionLastRunSucceeded is True when the last run of a cron Trigger that ended succeeded, and absent before the
+	// first one. It says nothing about the next run: Ready does. Positive polarity.
+	ConditionLastRunSucceeded = "LastRunSucceeded"
+
 	// ConditionComplete is True when the run of a FunctionJob succeeded. Positive polarity.
 	ConditionComplete = "Complete"
 	// ConditionFailed is True when the run of a FunctionJob failed for good. Negative polarity.
@@ -47,6 +51,10 @@ const (
 	ReasonImageGiven       = "ImageGiven"
 	ReasonFixedReplicas    = "FixedReplicas"
 	ReasonNoAutoscaler     = "NoAutoscaler"
+	ReasonScaling          = "Scaling"
+	ReasonAtZero           = "AtZero"
+	ReasonAtMaxReplicas    = "AtMaxReplicas"
+	ReasonPaused           = "Paused"
 	ReasonNotImplemented   = "NotImplemented"
 	ReasonFunctionNotFound = "FunctionNotFound"
 )
@@ -75,6 +83,8 @@ const (
 	ReasonOOMKilled          = "OOMKilled"
 	ReasonConfigMissing      = "ConfigMissing"
 	ReasonNameConflict       = "NameConflict"
+	ReasonHostConflict       = "HostConflict"
+	ReasonLastRunFailed      = "LastRunFailed"
 )
 
 // Reasons of faults of the platform. They are retried with a growing delay.
@@ -86,6 +96,7 @@ const (
 	ReasonImagePullFailed     = "ImagePullFailed"
 	ReasonPodsRefused         = "PodsRefused"
 	ReasonQuotaExceeded       = "QuotaExceeded"
+	ReasonAutoscalerFailed    = "AutoscalerFailed"
 	ReasonUnschedulable       = "Unschedulable"
 	ReasonInternalError       = "InternalError"
 )

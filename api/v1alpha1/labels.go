@@ -20,6 +20,11 @@ const (
 const (
 	// AnnotationOwner is "<namespace>/<name>" of the object for which another one was made.
 	AnnotationOwner = "sless.io/owner"
+	// AnnotationTrigger is "<namespace>/<name>" of the Trigger for which an object was made.
+	AnnotationTrigger = "sless.io/trigger"
+	// AnnotationScheduleSince, on a CronJob, is the time since which its schedule counts: ticks before it are not made up
+	// for.
+	AnnotationScheduleSince = "sless.io/schedule-since"
 	// AnnotationRestartedAt, set on a Function by the user, restarts its pods whenever its value changes.
 	AnnotationRestartedAt = "sless.io/restartedAt"
 	// AnnotationReconcileAt, set by the user, asks for a reconciliation now, whenever its value changes.
@@ -29,6 +34,7 @@ const (
 // Finalizers and field owners.
 const (
 	FinalizerFunction    = "sless.io/function"
+	FinalizerTrigger     = "sless.io/trigger"
 	FieldOwnerController = "sless-controller"
 	FieldOwnerGateway    = "sless-gateway"
 )

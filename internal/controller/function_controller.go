@@ -7,9 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
@@ -25,12 +23,14 @@ import (
 	"github.com/naeel/sless/internal/webhook/v1alpha1/validation"
 )
 
-// Images is the registry work that the Function controller needs.
+// Images is the registry work that the Function controller and the cleaning need.
 type Images interface {
 	Resolve(ctx context.Context, ref string) (digest string, err error)
 	Exists(ctx context.Context, ref string) (digest string, ok bool, err error)
 	Append(ctx context.Context, req image.AppendRequest) (digest string, err error)
 	Labels(ctx context.Context, ref string) (map[string]string, error)
+	Tags(ctx context.Context, repository string, limit int) ([]string, error)
+	Delete(ctx context.Context, ref string) error
 }
 
 // FunctionReconciler takes a Function from its source to running pods.
@@ -45,9 +45,7 @@ type FunctionReconciler struct {
 	Recorder  events.EventRecorder
 	Clock     clock.PassiveClock
 
-	known *knownCache
-	// codes remembers what was read from stored code, *codeArchive by key.
-	codes *cache.LRUExpireCache
+	*memory
 }
 
 var _ reconcile.Reconciler = (*FunctionReconciler)(nil)
@@ -77,6 +75,8 @@ func (r *FunctionReconciler) Reconcile(ctx context.Context, req ctrl.Request) (c
 	err := runPhases(ctx, s,
 		r.ensureFinalizer,
 		r.observeWorkload,
+		r.observeTriggers,
+		r.freezeOrThaw,
 		r.validate,
 		r.resolveSource,
 		r.reviewCode,
@@ -122,15 +122,7 @@ func (r *FunctionReconciler) finish(ctx context.Context, s *functionScope, err e
 
 // recordTransition sends one event when the Ready condition changed its status or reason.
 func (r *FunctionReconciler) recordTransition(before, after *v1alpha1.Function) {
-	was, is := readyOf(before), readyOf(after)
-	if was.Status == is.Status && was.Reason == is.Reason {
-		return
-	}
-	kind := corev1.EventTypeNormal
-	if is.Status == "False" {
-		kind = corev1.EventTypeWarning
-	}
-	r.Recorder.Eventf(after, nil, kind, is.Reason, "Reconcile", "%s", truncate(is.Message, maxEventNote))
+	recordReady(r.Recorder, after, readyOf(before), readyOf(after))
 }
 
 func (r *FunctionReconciler) ensureFinalizer(ctx context.Context, s *functionScope) error {

@@ -7,13 +7,12 @@ import (
 	"context"
 	"errors"
 	"io"
-	"maps"
 
 	"github.com/naeel/sless/api/v1alpha1"
 	"github.com/naeel/sless/internal/archive"
 	"github.com/naeel/sless/internal/controller/resources"
+	"github.com/naeel/sless/internal/image"
 	"github.com/naeel/sless/internal/objectstore"
-	"github.com/naeel/sless/runtimes"
 )
 
 // codePrefix is the folder of the code in the archive, and so in the image.
@@ -46,28 +45,21 @@ func (r *FunctionReconciler) clusterCode(ctx context.Context, s *functionScope) 
 	if err != nil {
 		return nil, err
 	}
-	packed, err := archive.FromFiles(withoutSecrets(files, s.runtime), archive.Options{Prefix: codePrefix, Limits: limits})
+	packed, err := archive.FromFiles(withoutSecretFiles(files, s.runtime), archive.Options{Prefix: codePrefix, Limits: limits})
 	if err != nil {
 		return nil, sourceFault(err)
 	}
 	if err := r.storeOnce(ctx, s.fn.Namespace, packed); err != nil {
 		return nil, err
 	}
+	open := func(context.Context) (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(packed.Data)), nil }
 	return &codeArchive{
-		digest: packed.Digest, diffID: packed.DiffID, size: int64(len(packed.Data)),
-		open: func(context.Context) (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(packed.Data)), nil },
+		digest: packed.Digest, open: open,
+		layer: image.LayerSource{
+			Digest: packed.Digest, DiffID: packed.DiffID, Size: int64(len(packed.Data)), Open: open,
+		},
 		file: func(name string) (string, bool) { text, ok := files[name]; return text, ok },
 	}, nil
-}
-
-// withoutSecrets leaves out the files that may hold credentials for package indexes: they are for the build alone, and the
-// image must not carry them.
-func withoutSecrets(files map[string]string, rt runtimes.Runtime) map[string]string {
-	kept := maps.Clone(files)
-	for _, name := range rt.Dependencies.Secret {
-		delete(kept, name)
-	}
-	return kept
 }
 
 // sourceFiles returns the files of a source that is kept in the cluster.
@@ -121,14 +113,16 @@ func sourceFault(err error) error {
 // storeOnce puts an archive into the object store unless it is there. The key is the content's digest, so that an object
 // that exists is the right one.
 func (r *FunctionReconciler) storeOnce(ctx context.Context, namespace string, packed *archive.Archive) error {
-	key := objectstore.CodeKey(namespace, packed.Digest)
+	key, now := objectstore.CodeKey(namespace, packed.Digest), r.Clock.Now()
+	if err := r.claims.claim(ctx, now, objectClaim(key)); err != nil {
+		return err
+	}
 	if r.known.has(knownObject, key) {
 		return nil
 	}
-	_, err := r.Store.Stat(ctx, key)
-	if errors.Is(err, objectstore.ErrNotFound) {
-		err = r.Store.Put(ctx, key, bytes.NewReader(packed.Data), int64(len(packed.Data)), nil)
-	}
+	_, err := objectstore.Keep(ctx, r.Store, objectstore.Archive{
+		Key: key, Content: bytes.NewReader(packed.Data), Size: int64(len(packed.Data)),
+	}, r.Config.Cleanup.RefreshAfter(), now)
 	if err != nil {
 		return platform(v1alpha1.ConditionSourceReady, v1alpha1.ReasonStoreUnavailable,
 			"the object store does not answer; it is tried again", err)

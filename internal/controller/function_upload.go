@@ -10,6 +10,7 @@ import (
 
 	"github.com/naeel/sless/api/v1alpha1"
 	"github.com/naeel/sless/internal/archive"
+	"github.com/naeel/sless/internal/image"
 	"github.com/naeel/sless/internal/objectstore"
 )
 
@@ -32,11 +33,17 @@ func (r *FunctionReconciler) uploadedCode(ctx context.Context, s *functionScope)
 	}
 	names := append(entrypointCandidates(s), s.runtime.DependencyFiles()...)
 	key := objectstore.CodeKey(s.fn.Namespace, upload.SHA256)
+	if err := r.claims.claim(ctx, s.now, objectClaim(key)); err != nil {
+		return nil, err
+	}
 	remembered := key + " " + s.fn.Spec.Runtime + " " + s.entrypoint
 	if code, ok := r.codes.Get(remembered); ok {
 		return code.(*codeArchive), nil //nolint:forcetypeassert // Nothing else is put there.
 	}
 	code, err := r.readStoredCode(ctx, key, upload.SHA256, names)
+	if err == nil {
+		err = leaveSecretFilesOut(ctx, code, s.runtime)
+	}
 	if err != nil {
 		return nil, storedCodeFault(err)
 	}
@@ -53,9 +60,10 @@ func (r *FunctionReconciler) readStoredCode(ctx context.Context, key, digest str
 	if err != nil {
 		return nil, err
 	}
-	code := &codeArchive{digest: "sha256:" + digest, size: info.Size, open: open}
+	code := &codeArchive{digest: "sha256:" + digest, open: open}
+	code.layer = image.LayerSource{Digest: code.digest, Size: info.Size, Open: open}
 	err = read(ctx, open, func(content io.Reader) (err error) {
-		code.diffID, err = archive.DiffID(content, maxStoredCode)
+		code.layer.DiffID, err = archive.DiffID(content, maxStoredCode)
 		return err
 	})
 	if err != nil {

@@ -60,6 +60,7 @@ func benchmarks() []benchmark {
 		{name: "dependency", runs: 5, run: measureDependency},
 		{name: "warm", runs: 3, run: measureWarm},
 		{name: "admission", runs: 20, run: measureAdmission},
+		{name: "upload", runs: 15, run: measureUpload},
 	}
 }
 
