@@ -57,6 +57,8 @@ const (
 	ReasonPaused           = "Paused"
 	ReasonNotImplemented   = "NotImplemented"
 	ReasonFunctionNotFound = "FunctionNotFound"
+	ReasonRunning          = "Running"
+	ReasonSkipped          = "Skipped"
 )
 
 // Reasons of faults that the user can mend by changing the Function, its code or what it refers to. They are not
@@ -99,4 +101,21 @@ const (
 	ReasonAutoscalerFailed    = "AutoscalerFailed"
 	ReasonUnschedulable       = "Unschedulable"
 	ReasonInternalError       = "InternalError"
+)
+
+// Reasons why a run of a FunctionJob failed, beside HandlerLoadFailed, HandlerCrashed, OOMKilled, ImagePullFailed,
+// PodsRefused and FunctionNotFound.
+const (
+	// ReasonHandlerFailed is an exception of the handler, or an answer with a status of 400 or more.
+	ReasonHandlerFailed = "HandlerFailed"
+	// ReasonHandlerTimeout is an attempt that took longer than timeoutSeconds.
+	ReasonHandlerTimeout = "HandlerTimeout"
+	// ReasonInterrupted is an attempt whose pod was told to stop, such as by kubectl delete pod.
+	ReasonInterrupted = "Interrupted"
+	// ReasonEvicted is an attempt whose pod was evicted or preempted.
+	ReasonEvicted = "Evicted"
+	// ReasonDeadlineExceeded is an attempt that did not begin, or did not end, in the time that a pod is given.
+	ReasonDeadlineExceeded = "DeadlineExceeded"
+	// ReasonRunDeleted is a run whose Job was deleted by somebody else.
+	ReasonRunDeleted = "RunDeleted"
 )

@@ -97,7 +97,10 @@ func Setup(ctx context.Context, mgr ctrl.Manager, names []string, deps Dependenc
 			}).SetupWithManager(mgr)
 		},
 		FunctionJobController: func() error {
-			return (&FunctionJobReconciler{Client: mgr.GetClient(), Clock: deps.Clock}).SetupWithManager(mgr)
+			return (&FunctionJobReconciler{
+				Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Config: deps.Config, Catalogue: deps.Catalogue,
+				Recorder: mgr.GetEventRecorder("sless"), Clock: deps.Clock,
+			}).SetupWithManager(mgr)
 		},
 	}
 	for _, name := range names {
