@@ -51,6 +51,10 @@ const (
 	ReasonImageGiven       = "ImageGiven"
 	ReasonFixedReplicas    = "FixedReplicas"
 	ReasonNoAutoscaler     = "NoAutoscaler"
+	ReasonScaling          = "Scaling"
+	ReasonAtZero           = "AtZero"
+	ReasonAtMaxReplicas    = "AtMaxReplicas"
+	ReasonPaused           = "Paused"
 	ReasonNotImplemented   = "NotImplemented"
 	ReasonFunctionNotFound = "FunctionNotFound"
 )
@@ -92,6 +96,7 @@ const (
 	ReasonImagePullFailed     = "ImagePullFailed"
 	ReasonPodsRefused         = "PodsRefused"
 	ReasonQuotaExceeded       = "QuotaExceeded"
+	ReasonAutoscalerFailed    = "AutoscalerFailed"
 	ReasonUnschedulable       = "Unschedulable"
 	ReasonInternalError       = "InternalError"
 )

@@ -16,6 +16,12 @@ const (
 	DefaultTimeoutSeconds = 60
 	// DefaultBuildTimeoutSeconds is the time a build may take when spec.build.timeoutSeconds is not set.
 	DefaultBuildTimeoutSeconds = 900
+	// DefaultMaxReplicas is spec.scaling.maxReplicas when it is not set.
+	DefaultMaxReplicas = 10
+	// DefaultScalingConcurrency is spec.scaling.concurrency when it is not set.
+	DefaultScalingConcurrency = 100
+	// DefaultIdleSeconds is spec.scaling.idleSeconds when it is not set.
+	DefaultIdleSeconds = 300
 	// MaxHistory is the number of earlier images that status.history keeps.
 	MaxHistory = 10
 )
@@ -271,6 +277,12 @@ type ImageRecord struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
 	Image string `json:"image,omitempty"`
+
+	// base is the image that the code was laid over: the runtime's, or one with the dependencies. Ready images have none.
+	// It is kept in the registry as long as this record, so that going back to this code needs no build.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Base string `json:"base,omitempty"`
 
 	// sourceDigest is the digest of the code in it.
 	// +optional

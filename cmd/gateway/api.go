@@ -98,10 +98,11 @@ func (o *apiOptions) connect(cfg *api.Config, restConfig *rest.Config, getenv fu
 			strings.Join(missing, " and --")
 		return nil
 	}
-	storeConfig, err := loadObjectStore(o.configFile, getenv)
+	storeConfig, refreshAfter, err := loadObjectStore(o.configFile, getenv)
 	if err != nil {
 		return err
 	}
+	cfg.RefreshAfter = refreshAfter
 	if storeConfig.Endpoint == "" {
 		cfg.Unavailable = "the API is not configured: the operator of the gateway must set objectStore.endpoint in --config"
 		return nil

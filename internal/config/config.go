@@ -31,6 +31,10 @@ type Config struct {
 	Functions Functions `json:"functions"`
 	// Gateway says where functions are reached.
 	Gateway Gateway `json:"gateway"`
+	// Cleanup says when what no Function needs any more is removed.
+	Cleanup Cleanup `json:"cleanup"`
+	// Scaling says where the autoscaler is.
+	Scaling Scaling `json:"scaling"`
 }
 
 // Registry is a container registry.
@@ -206,6 +210,8 @@ func (c *Config) Validate() error {
 	if c.Builds.MaxConcurrent < 1 {
 		problems = append(problems, fmt.Errorf("builds.maxConcurrent must be at least 1, not %d", c.Builds.MaxConcurrent))
 	}
+	problems = append(problems, c.Cleanup.validate()...)
+	problems = append(problems, c.Scaling.validate())
 	problems = append(problems, c.Gateway.validate()...)
 	return errors.Join(problems...)
 }

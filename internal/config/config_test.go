@@ -7,10 +7,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 const complete = `
@@ -44,6 +46,9 @@ func TestLoad(t *testing.T) {
 		Gateway: Gateway{
 			Namespace: "sless-system", ServiceName: "sless-gateway", ServicePort: 80, ExternalURL: "https://fn.example.com",
 		},
+		Cleanup: Cleanup{
+			Enabled: new(true), Grace: metav1.Duration{Duration: 24 * time.Hour}, Interval: metav1.Duration{Duration: time.Hour},
+		},
 	}
 	tests := map[string]struct {
 		text string
@@ -67,6 +72,14 @@ func TestLoad(t *testing.T) {
 			text: strings.Replace(complete, "builds:", "builds:\n  maxConcurrent: 9\n  namespace: b", 1),
 			want: func(c *Config) { c.Builds.MaxConcurrent, c.Builds.Namespace = 9, "b" },
 		},
+		"clean-up off": {
+			text: complete + "cleanup:\n  enabled: false\n  grace: 90m\n  interval: 30s\n",
+			want: func(c *Config) {
+				c.Cleanup = Cleanup{
+					Enabled: new(false), Grace: metav1.Duration{Duration: 90 * time.Minute}, Interval: metav1.Duration{Duration: 30 * time.Second},
+				}
+			},
+		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -77,7 +90,7 @@ func TestLoad(t *testing.T) {
 			}
 			want := base
 			tc.want(&want)
-			if diff := cmp.Diff(&want, got, cmpopts.IgnoreTypes(corev1.ResourceRequirements{})); diff != "" {
+			if diff := cmp.Diff(&want, got, cmpopts.IgnoreTypes(corev1.ResourceRequirements{}, Scaling{})); diff != "" {
 				t.Errorf("Load (-want +got):\n%s", diff)
 			}
 			if got.Functions.Resources.Limits.Memory().String() != "512Mi" {
@@ -96,6 +109,7 @@ func TestLoadRefuses(t *testing.T) {
 		"unknown field":            {text: complete + "\ngatewey: {}", want: []string{"gatewey"}},
 		"empty file names all":     {text: "{}", want: []string{"registry.host", "objectStore.endpoint", "builds.kanikoImage", "gateway.externalURL"}},
 		"negative build limit":     {text: strings.Replace(complete, "builds:", "builds:\n  maxConcurrent: -1", 1), want: []string{"maxConcurrent"}},
+		"clean-up at once":         {text: complete + "cleanup: {grace: 1s, interval: 1ms}", want: []string{"cleanup.grace", "cleanup.interval"}},
 		"no address":               {text: strings.Replace(complete, "https://fn.example.com", "fn.example.com", 1), want: []string{"externalURL must be like"}},
 		"no domain":                {text: complete + "  functionDomain: https://x", want: []string{"functionDomain must be"}},
 		"routes without a Gateway": {text: complete + "  httpRoute: {}", want: []string{"parentRefs must name"}},

@@ -24,6 +24,8 @@ func (c *Config) setDefaults() {
 	if c.Functions.MaxBodyBytes == 0 {
 		c.Functions.MaxBodyBytes = 32 << 20
 	}
+	c.Cleanup.SetDefaults()
+	c.Scaling.setDefaults()
 	setResources(&c.Builds.Resources, resources("200m", "256Mi"), resources("", "1Gi"))
 	setResources(&c.Functions.Resources, resources("50m", "64Mi"), resources("", "512Mi"))
 }

@@ -106,6 +106,9 @@ func sortedEnv(env map[string]string) []string {
 func (r *FunctionReconciler) dependencyImage(
 	ctx context.Context, s *functionScope, build dependencyBuild, target string,
 ) (string, error) {
+	if err := r.claims.claim(ctx, s.now, imageClaim(target)); err != nil {
+		return "", err
+	}
 	if digest, ok := r.knownImage(s, target); ok {
 		return digest, nil
 	}

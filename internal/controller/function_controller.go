@@ -8,7 +8,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
@@ -24,12 +23,14 @@ import (
 	"github.com/naeel/sless/internal/webhook/v1alpha1/validation"
 )
 
-// Images is the registry work that the Function controller needs.
+// Images is the registry work that the Function controller and the cleaning need.
 type Images interface {
 	Resolve(ctx context.Context, ref string) (digest string, err error)
 	Exists(ctx context.Context, ref string) (digest string, ok bool, err error)
 	Append(ctx context.Context, req image.AppendRequest) (digest string, err error)
 	Labels(ctx context.Context, ref string) (map[string]string, error)
+	Tags(ctx context.Context, repository string, limit int) ([]string, error)
+	Delete(ctx context.Context, ref string) error
 }
 
 // FunctionReconciler takes a Function from its source to running pods.
@@ -44,9 +45,7 @@ type FunctionReconciler struct {
 	Recorder  events.EventRecorder
 	Clock     clock.PassiveClock
 
-	known *knownCache
-	// codes remembers what was read from stored code, *codeArchive by key.
-	codes *cache.LRUExpireCache
+	*memory
 }
 
 var _ reconcile.Reconciler = (*FunctionReconciler)(nil)

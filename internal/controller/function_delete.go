@@ -44,6 +44,7 @@ func (r *FunctionReconciler) delete(ctx context.Context, fn *v1alpha1.Function) 
 			return err
 		}
 	}
+	r.recordDeletion(ctx, fn)
 	base := fn.DeepCopy()
 	controllerutil.RemoveFinalizer(fn, v1alpha1.FinalizerFunction)
 	patch := client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})

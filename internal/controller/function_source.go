@@ -113,14 +113,16 @@ func sourceFault(err error) error {
 // storeOnce puts an archive into the object store unless it is there. The key is the content's digest, so that an object
 // that exists is the right one.
 func (r *FunctionReconciler) storeOnce(ctx context.Context, namespace string, packed *archive.Archive) error {
-	key := objectstore.CodeKey(namespace, packed.Digest)
+	key, now := objectstore.CodeKey(namespace, packed.Digest), r.Clock.Now()
+	if err := r.claims.claim(ctx, now, objectClaim(key)); err != nil {
+		return err
+	}
 	if r.known.has(knownObject, key) {
 		return nil
 	}
-	_, err := r.Store.Stat(ctx, key)
-	if errors.Is(err, objectstore.ErrNotFound) {
-		err = r.Store.Put(ctx, key, bytes.NewReader(packed.Data), int64(len(packed.Data)), nil)
-	}
+	_, err := objectstore.Keep(ctx, r.Store, objectstore.Archive{
+		Key: key, Content: bytes.NewReader(packed.Data), Size: int64(len(packed.Data)),
+	}, r.Config.Cleanup.RefreshAfter(), now)
 	if err != nil {
 		return platform(v1alpha1.ConditionSourceReady, v1alpha1.ReasonStoreUnavailable,
 			"the object store does not answer; it is tried again", err)

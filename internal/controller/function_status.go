@@ -58,12 +58,19 @@ func computeFunctionStatus(s *functionScope, fault *phaseError, cfg *config.Conf
 
 // recordImage remembers the image of the wanted version, and those before it.
 func recordImage(status *v1alpha1.FunctionStatus, s *functionScope) {
-	if s.image == "" || s.image == status.Image {
+	switch {
+	case s.image == "":
+		return
+	case s.image == status.Image:
+		// The same image may be reached over another base, and records from before there was a base have none.
+		if s.buildBase != "" && len(status.History) > 0 && status.History[0].Image == s.image {
+			status.History[0].Base = s.buildBase
+		}
 		return
 	}
 	status.Image = s.image
 	status.LastBuiltAt = new(metav1.NewTime(s.now))
-	record := v1alpha1.ImageRecord{Image: s.image, SourceDigest: s.codeDigest(), BuiltAt: status.LastBuiltAt}
+	record := v1alpha1.ImageRecord{Image: s.image, Base: s.buildBase, SourceDigest: s.codeDigest(), BuiltAt: status.LastBuiltAt}
 	history := []v1alpha1.ImageRecord{record}
 	for _, old := range status.History {
 		if old.Image != s.image && len(history) < v1alpha1.MaxHistory {

@@ -33,6 +33,9 @@ func (r *FunctionReconciler) uploadedCode(ctx context.Context, s *functionScope)
 	}
 	names := append(entrypointCandidates(s), s.runtime.DependencyFiles()...)
 	key := objectstore.CodeKey(s.fn.Namespace, upload.SHA256)
+	if err := r.claims.claim(ctx, s.now, objectClaim(key)); err != nil {
+		return nil, err
+	}
 	remembered := key + " " + s.fn.Spec.Runtime + " " + s.entrypoint
 	if code, ok := r.codes.Get(remembered); ok {
 		return code.(*codeArchive), nil //nolint:forcetypeassert // Nothing else is put there.

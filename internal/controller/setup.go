@@ -42,6 +42,9 @@ type Dependencies struct {
 	Store     objectstore.Store
 	Images    Images
 	Clock     clock.PassiveClock
+
+	// memory is made when it is nil.
+	memory *memory
 }
 
 // CacheOptions keep the cache small: of the kinds that everybody uses it holds only what sless made.
@@ -74,10 +77,15 @@ func Setup(ctx context.Context, mgr ctrl.Manager, names []string, deps Dependenc
 	}
 	setups := map[string]func() error{
 		FunctionController: func() error {
-			return (&FunctionReconciler{
+			r := &FunctionReconciler{
 				Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Config: deps.Config, Catalogue: deps.Catalogue,
 				Store: deps.Store, Images: deps.Images, Recorder: mgr.GetEventRecorder("sless"), Clock: deps.Clock,
-			}).SetupWithManager(mgr)
+				memory: deps.memory,
+			}
+			if err := r.SetupWithManager(mgr); err != nil {
+				return err
+			}
+			return setupCleanup(mgr, r)
 		},
 		TriggerController: func() error {
 			if err := setupTriggerIndex(ctx, mgr.GetFieldIndexer(), deps.Config.Gateway); err != nil {

@@ -60,6 +60,9 @@ type testPlatform struct {
 	images       *image.Registry
 
 	storeDown, registryDown atomic.Bool
+	// deletionRefused makes a registry of those that do not let anybody delete.
+	deletionRefused atomic.Bool
+	memory          *memory
 }
 
 func TestControllers(t *testing.T) {
@@ -98,7 +101,7 @@ var _ = BeforeSuite(func() {
 	Expect(err).NotTo(HaveOccurred())
 	Expect(Setup(ctx, mgr, Names(), Dependencies{
 		Config: platformS.config, Catalogue: catalogue, Store: platformS.store, Images: platformS.images,
-		Clock: clock.RealClock{},
+		Clock: clock.RealClock{}, memory: platformS.memory,
 	})).To(Succeed())
 	go func() {
 		defer GinkgoRecover()
@@ -108,8 +111,9 @@ var _ = BeforeSuite(func() {
 
 // startPlatform starts the servers and puts the runtime images into the registry.
 func startPlatform() *testPlatform {
-	p := &testPlatform{}
-	registryServer := httptest.NewServer(switchable(&p.registryDown, registry.New(registry.Logger(log.New(io.Discard, "", 0)))))
+	p := &testPlatform{memory: newMemory(true)}
+	registryServer := httptest.NewServer(switchable(&p.registryDown,
+		withoutDeletion(&p.deletionRefused, registry.New(registry.Logger(log.New(io.Discard, "", 0))))))
 	DeferCleanup(registryServer.Close)
 	p.registryHost = strings.TrimPrefix(registryServer.URL, "http://")
 	storeServer := httptest.NewServer(switchable(&p.storeDown, gofakes3.New(s3mem.New()).Server()))
@@ -124,6 +128,10 @@ func startPlatform() *testPlatform {
 			Namespace: "sless-builds", KanikoImage: "kaniko:test", BuilderImage: "sless:test", MaxConcurrent: 1,
 		},
 		Functions: config.Functions{MaxBodyBytes: 1 << 20},
+		// The tests make the passes themselves.
+		Cleanup: config.Cleanup{
+			Grace: metav1.Duration{Duration: 24 * time.Hour}, Interval: metav1.Duration{Duration: 1000 * time.Hour},
+		},
 		Gateway: config.Gateway{
 			Namespace: "sless-system", ServiceName: "sless-gateway", ServicePort: 80, ExternalURL: "http://functions.test",
 		},
@@ -159,6 +167,17 @@ func switchable(down *atomic.Bool, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if down.Load() {
 			http.Error(w, "switched off", http.StatusServiceUnavailable)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func withoutDeletion(refused *atomic.Bool, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if refused.Load() && r.Method == http.MethodDelete {
+			w.WriteHeader(http.StatusMethodNotAllowed)
+			_, _ = io.WriteString(w, `{"errors":[{"code":"UNSUPPORTED","message":"The operation is unsupported."}]}`)
 			return
 		}
 		next.ServeHTTP(w, r)

@@ -107,3 +107,8 @@ func Hash(parts ...string) string {
 func Key(parts ...string) string {
 	return Hash(parts...)[:32]
 }
+
+// VirtualHost returns the host name by which the autoscaler's interceptor knows a Function. Nobody resolves it.
+func VirtualHost(namespace, name string) string {
+	return name + "." + DeployNamespace(namespace) + ".fn.sless.internal"
+}

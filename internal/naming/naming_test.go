@@ -90,6 +90,18 @@ func TestHashTellsPartsApart(t *testing.T) {
 	}
 }
 
+func TestVirtualHost(t *testing.T) {
+	t.Parallel()
+	if got, want := VirtualHost("shop", "cart"), "cart.sless-fn-shop.fn.sless.internal"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	// A name in DNS has at most 253 characters, and a part of it at most 63.
+	long := VirtualHost(strings.Repeat("n", 63), strings.Repeat("f", 63))
+	if len(long) > 253 {
+		t.Errorf("%s has %d characters", long, len(long))
+	}
+}
+
 func TestCronJob(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {

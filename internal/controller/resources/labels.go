@@ -15,6 +15,7 @@ const componentLabel = "app.kubernetes.io/component"
 const (
 	ComponentFunction = "function"
 	ComponentBuild    = "build"
+	ComponentScaling  = "scaling"
 )
 
 // OwnerLabels are the labels of everything that is made for a Function.

@@ -44,6 +44,9 @@ type Config struct {
 	Client client.Client
 	// Store takes the code.
 	Store objectstore.Store
+	// RefreshAfter is the age at which stored code that is uploaded again is stored again, so that it is not cleaned up
+	// before the Function names it; zero means never. See objectstore.Keep.
+	RefreshAfter time.Duration
 	// UploadDir is where uploads are kept while they are worked on; the default is the system's folder for temporary
 	// files. An upload takes up to about 320 MiB there: the zip, and what is made of it. The files have no names, so
 	// nothing is left over however the gateway ends.

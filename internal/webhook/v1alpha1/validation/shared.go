@@ -17,6 +17,22 @@ func invalidSpec(err *field.Error) Problem {
 	return Problem{Reason: v1alpha1.ReasonInvalidSpec, Err: err}
 }
 
+// Introduced parts the problems of a changed object from those that it had before the change.
+func Introduced(before, after []Problem) (introduced, kept []Problem) {
+	known := map[string]bool{}
+	for _, p := range before {
+		known[p.Err.Error()] = true
+	}
+	for _, p := range after {
+		if known[p.Err.Error()] {
+			kept = append(kept, p)
+		} else {
+			introduced = append(introduced, p)
+		}
+	}
+	return introduced, kept
+}
+
 var (
 	label        = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
 	functionName = regexp.MustCompile(`^[a-z]([-a-z0-9]*[a-z0-9])?$`)
