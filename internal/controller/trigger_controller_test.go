@@ -273,7 +273,10 @@ var _ = Describe("A cron Trigger", Serial, func() {
 		platformS.registryDown.Store(false)
 		platformS.storeDown.Store(false)
 		rollOut(ctx, fn)
-		Eventually(func() bool { rollOut(ctx, fn); return meta.IsStatusConditionTrue(get(ctx, fn).Status.Conditions, "Ready") }).Should(BeTrue())
+		Eventually(func() bool {
+			rollOut(ctx, fn)
+			return meta.IsStatusConditionTrue(get(ctx, fn).Status.Conditions, "Ready")
+		}).Should(BeTrue())
 	})
 
 	It("refuses a CronJob of its name that is not its own, and a schedule that is none", func(ctx SpecContext) {
