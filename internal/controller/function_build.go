@@ -17,6 +17,7 @@ import (
 
 	"github.com/naeel/sless/api/v1alpha1"
 	"github.com/naeel/sless/internal/archive"
+	"github.com/naeel/sless/internal/config"
 	"github.com/naeel/sless/internal/controller/plan"
 	"github.com/naeel/sless/internal/controller/resources"
 	"github.com/naeel/sless/internal/naming"
@@ -33,6 +34,9 @@ func (r *FunctionReconciler) ensureDependencies(ctx context.Context, s *function
 	base, err := r.runtimeImage(ctx, s.runtime)
 	if err != nil {
 		return err
+	}
+	if s.fn.Spec.Build.Strategy == v1alpha1.BuildStrategyFull {
+		return r.ensureFullImage(ctx, s, base)
 	}
 	manifest, ok := s.code.file(s.runtime.Dependencies.Manifest)
 	needed := false
@@ -63,6 +67,8 @@ type dependencyBuild struct {
 	key     string
 	base    string
 	context *archive.Archive
+	// code is set for a build that sees all of it.
+	code *codeArchive
 	// env becomes build arguments; indexFiles come from the Secret that the Function names.
 	env        map[string]string
 	indexFiles map[string][]byte
@@ -126,7 +132,8 @@ func (r *FunctionReconciler) dependencyImage(
 // runBuild takes the build Job one step further. It always returns an error, which says how far the build is.
 func (r *FunctionReconciler) runBuild(ctx context.Context, s *functionScope, build dependencyBuild, target string) error {
 	jobs := &batchv1.JobList{}
-	if err := r.List(ctx, jobs, client.InNamespace(r.Config.Builds.Namespace)); err != nil {
+	if err := r.List(ctx, jobs, client.InNamespace(r.Config.Builds.Namespace),
+		client.MatchingLabels(resources.ComponentLabels(resources.ComponentBuild))); err != nil {
 		return fmt.Errorf("listing the builds: %w", err)
 	}
 	job := jobNamed(jobs.Items, naming.BuildJob(build.key))
@@ -231,22 +238,16 @@ func (r *FunctionReconciler) createBuild(ctx context.Context, s *functionScope, 
 
 func (r *FunctionReconciler) buildOptions(s *functionScope, build dependencyBuild, target string) resources.BuildOptions {
 	store, builds := r.Config.ObjectStore, r.Config.Builds
-	return resources.BuildOptions{
-		Namespace:     builds.Namespace,
-		Key:           build.key,
-		ContextKey:    objectstore.CodeKey(s.fn.Namespace, build.context.Digest),
-		ContextDigest: build.context.Digest,
-		Base:          build.base,
-		Target:        target,
-		KanikoImage:   builds.KanikoImage,
-		BuilderImage:  builds.BuilderImage,
-		StoreEnv: []corev1.EnvVar{
-			{Name: "S3_ENDPOINT", Value: store.Endpoint},
-			{Name: "S3_REGION", Value: store.Region},
-			{Name: "S3_BUCKET", Value: store.Bucket},
-			{Name: "S3_PATH_STYLE", Value: strconv.FormatBool(store.PathStyle)},
-			{Name: "S3_INSECURE", Value: strconv.FormatBool(store.Insecure)},
-		},
+	options := resources.BuildOptions{
+		Namespace:          builds.Namespace,
+		Key:                build.key,
+		ContextKey:         objectstore.CodeKey(s.fn.Namespace, build.context.Digest),
+		ContextDigest:      build.context.Digest,
+		Base:               build.base,
+		Target:             target,
+		KanikoImage:        builds.KanikoImage,
+		BuilderImage:       builds.BuilderImage,
+		StoreEnv:           storeEnv(store),
 		StoreSecret:        store.SecretName,
 		InsecureRegistries: r.Config.Registry.Insecure,
 		PushSecret:         r.Config.Registry.PushSecretName,
@@ -255,6 +256,24 @@ func (r *FunctionReconciler) buildOptions(s *functionScope, build dependencyBuil
 		IndexFiles:         slices.Sorted(maps.Keys(build.indexFiles)),
 		Resources:          builds.Resources,
 		TimeoutSeconds:     buildTimeout(s.fn),
+		Labels:             map[string]string{v1alpha1.LabelNamespace: s.fn.Namespace},
+	}
+	if build.code != nil {
+		options.CodeKey = objectstore.CodeKey(s.fn.Namespace, build.code.digest)
+		options.CodeDigest = build.code.digest
+		options.Labels[v1alpha1.LabelSourceDigest] = build.code.digest
+	}
+	return options
+}
+
+// storeEnv tells a step where the object store is.
+func storeEnv(store config.ObjectStore) []corev1.EnvVar {
+	return []corev1.EnvVar{
+		{Name: "S3_ENDPOINT", Value: store.Endpoint},
+		{Name: "S3_REGION", Value: store.Region},
+		{Name: "S3_BUCKET", Value: store.Bucket},
+		{Name: "S3_PATH_STYLE", Value: strconv.FormatBool(store.PathStyle)},
+		{Name: "S3_INSECURE", Value: strconv.FormatBool(store.Insecure)},
 	}
 }
 

@@ -90,6 +90,11 @@ func PreflightJob(revision string) string {
 	return "preflight-" + revision
 }
 
+// GitJob returns the name of the Job of a fetch from a git repository.
+func GitJob(key string) string {
+	return "git-" + key
+}
+
 // PublicPath returns the path at which the gateway serves a Function.
 func PublicPath(namespace, name string) string {
 	return "/fn/" + namespace + "/" + name
