@@ -24,6 +24,12 @@ var gitUserFaults = map[string]bool{
 	v1alpha1.ReasonSourceTooLarge: true, v1alpha1.ReasonSourceInvalid: true,
 }
 
+// gitPlatformFaults are the reasons that are tried again with growing pauses.
+var gitPlatformFaults = map[string]bool{
+	v1alpha1.ReasonGitUnreachable: true, v1alpha1.ReasonGitTimedOut: true, v1alpha1.ReasonGitFailed: true,
+	v1alpha1.ReasonStoreUnavailable: true,
+}
+
 // gitEnd is how a fetch ended.
 type gitEnd struct {
 	// fetched is its report, without a digest when the commit was the known one.
@@ -77,6 +83,10 @@ func gitEndOfContainer(end *corev1.ContainerStateTerminated) gitEnd {
 		return gitEnd{fault: tooLarge("the fetch took more memory than it may use (exit code 137); a file of the repository is too large")}
 	}
 	reason, message := splitReason(end.Message, v1alpha1.ReasonGitFailed)
+	if !gitUserFaults[reason] && !gitPlatformFaults[reason] {
+		// It is the end of a log, and no report.
+		reason, message = v1alpha1.ReasonGitFailed, end.Message
+	}
 	return gitEnd{fault: &GitFault{Reason: reason, Message: truncate(message), User: gitUserFaults[reason]}}
 }
 

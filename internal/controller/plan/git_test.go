@@ -212,6 +212,10 @@ func TestNextGitStep(t *testing.T) {
 				Message: "the fetch took more memory than it may use (exit code 137); a file of the repository is too large",
 			}},
 		},
+		"a crash of the program": {
+			jobs: []func(*GitState){fetchJob(1, fetchEnded(0, 2, "panic: no"))},
+			want: GitStep{After: retryBase, Fault: &GitFault{Reason: v1alpha1.ReasonGitFailed, Message: "panic: no"}},
+		},
 		"evicted": {
 			jobs: []func(*GitState){fetchJob(1, fetchEnded(0, 1, ""), func(_ *batchv1.Job, p *corev1.Pod) {
 				p.Status.Reason, p.Status.Message = "Evicted", "emptyDir"
