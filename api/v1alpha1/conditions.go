@@ -15,7 +15,8 @@ const (
 
 	// ConditionSourceReady is True when the code was read, checked and stored. Positive polarity.
 	ConditionSourceReady = "SourceReady"
-	// ConditionCodeReviewed is True when the code passed the review, or when no review is configured. Positive polarity.
+	// ConditionCodeReviewed is True when the code may run: it passed the review, or the operator's policy lets it run without
+	// one. The reason tells which. Positive polarity.
 	ConditionCodeReviewed = "CodeReviewed"
 	// ConditionBuilt is True when the image of the current source exists. Positive polarity.
 	ConditionBuilt = "Built"
@@ -42,11 +43,15 @@ const (
 	ReasonSucceeded        = "Succeeded"
 	ReasonDisabled         = "Disabled"
 	ReasonRollingOut       = "RollingOut"
+	ReasonPreflight        = "Preflight"
 	ReasonScaledToZero     = "ScaledToZero"
 	ReasonStored           = "Stored"
 	ReasonWaitingForUpload = "WaitingForUpload"
 	ReasonFetching         = "Fetching"
 	ReasonReviewOff        = "ReviewOff"
+	ReasonReviewPassed     = "ReviewPassed"
+	ReasonReviewSkipped    = "ReviewSkipped"
+	ReasonReviewing        = "Reviewing"
 	ReasonBuilding         = "Building"
 	ReasonBuildQueued      = "BuildQueued"
 	ReasonImageGiven       = "ImageGiven"
@@ -112,6 +117,7 @@ const (
 // Reasons of faults of the platform. They are retried with a growing delay.
 const (
 	ReasonStoreUnavailable    = "StoreUnavailable"
+	ReasonReviewUnavailable   = "ReviewUnavailable"
 	ReasonRegistryUnavailable = "RegistryUnavailable"
 	ReasonRegistryRefused     = "RegistryRefused"
 	ReasonImageMissing        = "ImageMissing"

@@ -61,7 +61,7 @@ func (r *FunctionReconciler) gitCode(ctx context.Context, s *functionScope) (*co
 
 // judgeGitStep tells what a step means for the source.
 func judgeGitStep(s *functionScope, step plan.GitStep, code *codeArchive) error {
-	s.lookAgain = step.After
+	s.lookAgainAfter(step.After)
 	fault := gitFault(step)
 	switch {
 	case code == nil && fault != nil:
@@ -196,6 +196,12 @@ func (r *FunctionReconciler) gitState(
 		return state, fmt.Errorf("listing the pods of the fetches: %w", err)
 	}
 	state.Pods = pods.Items
+	if pending := state.PendingFetch(); pending != nil {
+		var err error
+		if state.Refused, err = r.refusal(ctx, pending, nil); err != nil {
+			return state, err
+		}
+	}
 	return state, nil
 }
 

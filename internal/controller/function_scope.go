@@ -78,6 +78,14 @@ func (s *functionScope) deployNamespace() string {
 	return naming.DeployNamespace(s.fn.Namespace)
 }
 
+// lookAgainAfter asks for another pass after a time, also when this one ends without a fault. 0 asks for nothing; of several
+// times the shortest counts.
+func (s *functionScope) lookAgainAfter(after time.Duration) {
+	if after > 0 && (s.lookAgain == 0 || after < s.lookAgain) {
+		s.lookAgain = after
+	}
+}
+
 func (s *functionScope) succeed(condition, reason, message string) {
 	s.done[condition] = outcome{reason: reason, message: message}
 }

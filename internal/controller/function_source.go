@@ -101,8 +101,12 @@ func (r *FunctionReconciler) configMapFiles(ctx context.Context, namespace, name
 	return files, nil
 }
 
-// checkEntrypoint looks for the entrypoint's file once the code is known, whatever source it came from.
+// checkEntrypoint looks for the entrypoint's file once the code is known, whatever source it came from. A build that sees
+// the whole source may make the file.
 func checkEntrypoint(s *functionScope) error {
+	if s.fn.Spec.Build.Strategy == v1alpha1.BuildStrategyFull {
+		return nil
+	}
 	has := func(name string) bool { _, ok := s.code.file(name); return ok }
 	if _, _, err := s.runtime.EntrypointFile(s.entrypoint, has); err != nil {
 		return stalled(v1alpha1.ConditionSourceReady, v1alpha1.ReasonEntrypointNotFound, "%s", err.Error())
@@ -135,11 +139,5 @@ func (r *FunctionReconciler) storeOnce(ctx context.Context, namespace string, pa
 			"the object store does not answer; it is tried again", err)
 	}
 	r.known.put(knownObject, key, packed.Digest)
-	return nil
-}
-
-// reviewCode is where a review of the code decides. Without one configured, all code passes.
-func (r *FunctionReconciler) reviewCode(_ context.Context, s *functionScope) error {
-	s.succeed(v1alpha1.ConditionCodeReviewed, v1alpha1.ReasonReviewOff, "no review is configured")
 	return nil
 }

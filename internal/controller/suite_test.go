@@ -38,12 +38,13 @@ import (
 	"github.com/naeel/sless/internal/config"
 	"github.com/naeel/sless/internal/image"
 	"github.com/naeel/sless/internal/objectstore"
+	"github.com/naeel/sless/internal/validator"
 	"github.com/naeel/sless/runtimes"
 )
 
 // How long a test waits for a state. The machine may be slow; no test measures time.
 const (
-	eventually = 60 * time.Second
+	eventually = 3 * time.Minute
 	interval   = 100 * time.Millisecond
 )
 
@@ -59,6 +60,7 @@ type testPlatform struct {
 	config       *config.Config
 	store        *objectstore.S3
 	images       *image.Registry
+	review       *reviewSwitch
 
 	storeDown, registryDown atomic.Bool
 	// deletionRefused makes a registry of those that do not let anybody delete.
@@ -102,7 +104,7 @@ var _ = BeforeSuite(func() {
 	Expect(err).NotTo(HaveOccurred())
 	Expect(Setup(ctx, mgr, Names(), Dependencies{
 		Config: platformS.config, Catalogue: catalogue, Store: platformS.store, Images: platformS.images,
-		Clock: clock.RealClock{}, memory: platformS.memory,
+		Review: platformS.review, Clock: clock.RealClock{}, memory: platformS.memory,
 	})).To(Succeed())
 	go func() {
 		defer GinkgoRecover()
@@ -148,6 +150,7 @@ func startPlatform() *testPlatform {
 	})
 	Expect(err).NotTo(HaveOccurred())
 	Expect(p.store.EnsureBucket(context.Background())).To(Succeed())
+	p.review = &reviewSwitch{gates: map[string]*validator.Gate{}}
 	p.images, err = image.New(image.Config{Insecure: p.config.Registry.Insecure})
 	Expect(err).NotTo(HaveOccurred())
 	catalogue, err := runtimes.Load()

@@ -50,11 +50,7 @@ func gitEndOf(job *batchv1.Job, state GitState) gitEnd {
 			Message: "the fetch did not end in time; look whether its pod could start and the server of the repository answers",
 		}}
 	}
-	for i := range state.Pods {
-		pod := &state.Pods[i]
-		if pod.Labels[batchv1.JobNameLabel] != job.Name {
-			continue
-		}
+	for _, pod := range podsOf(job, state.Pods) {
 		if pod.Status.Reason == "Evicted" {
 			return gitEnd{fault: tooLarge("the fetch was ended for what it took on the node: " + truncate(pod.Status.Message))}
 		}

@@ -268,6 +268,22 @@ func TestNextGitStep(t *testing.T) {
 			jobs: []func(*GitState){fetchJob(4, fetchEnded(time.Second, 0, unchangedOf(known1)))},
 			want: GitStep{Create: &GitFetch{Sequence: 5}},
 		},
+		"no pod yet": {
+			jobs: []func(*GitState){fetchJob(1, podGone, func(j *batchv1.Job, _ *corev1.Pod) { j.Status.StartTime = new(metav1.NewTime(gitNow)) })},
+			want: GitStep{After: refusalPollMin},
+		},
+		"pod refused": {
+			known: known1,
+			jobs: []func(*GitState){fetchJob(1, podGone, func(j *batchv1.Job, _ *corev1.Pod) {
+				j.Status.StartTime = new(metav1.NewTime(gitNow.Add(-20 * time.Second)))
+			})},
+			change: func(s *GitState) {
+				s.Refused = &Fault{Reason: v1alpha1.ReasonQuotaExceeded, Message: "exceeded quota"}
+			},
+			want: GitStep{Code: known1, After: 20 * time.Second, Fault: &GitFault{
+				Reason: v1alpha1.ReasonQuotaExceeded, Message: "the pod of the fetch is refused: exceeded quota",
+			}},
+		},
 		"no node": {
 			jobs: []func(*GitState){fetchJob(1, func(_ *batchv1.Job, p *corev1.Pod) {
 				p.Status.Conditions = []corev1.PodCondition{{
