@@ -41,7 +41,9 @@ type Dependencies struct {
 	Catalogue validation.Catalogue
 	Store     objectstore.Store
 	Images    Images
-	Clock     clock.PassiveClock
+	// Review judges code. Without one all code passes.
+	Review Reviewer
+	Clock  clock.PassiveClock
 
 	// memory is made when it is nil.
 	memory *memory
@@ -54,10 +56,12 @@ func CacheOptions() cache.Options {
 		DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{
 			&appsv1.Deployment{}:          ours,
+			&batchv1.CronJob{}:            ours,
 			&batchv1.Job{}:                ours,
 			&corev1.Namespace{}:           ours,
 			&corev1.Pod{}:                 ours,
 			&corev1.Service{}:             ours,
+			&networkingv1.Ingress{}:       ours,
 			&networkingv1.NetworkPolicy{}: ours,
 		},
 	}
@@ -77,7 +81,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, names []string, deps Dependenc
 		FunctionController: func() error {
 			r := &FunctionReconciler{
 				Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Config: deps.Config, Catalogue: deps.Catalogue,
-				Store: deps.Store, Images: deps.Images, Recorder: mgr.GetEventRecorder("sless"), Clock: deps.Clock,
+				Store: deps.Store, Images: deps.Images, Review: deps.Review, Recorder: mgr.GetEventRecorder("sless"), Clock: deps.Clock,
 				memory: deps.memory,
 			}
 			if err := r.SetupWithManager(mgr); err != nil {
@@ -86,10 +90,19 @@ func Setup(ctx context.Context, mgr ctrl.Manager, names []string, deps Dependenc
 			return setupCleanup(mgr, r)
 		},
 		TriggerController: func() error {
-			return (&TriggerReconciler{Client: mgr.GetClient(), Config: deps.Config, Clock: deps.Clock}).SetupWithManager(mgr)
+			if err := setupTriggerIndex(ctx, mgr.GetFieldIndexer(), deps.Config.Gateway); err != nil {
+				return err
+			}
+			return (&TriggerReconciler{
+				Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Config: deps.Config,
+				Recorder: mgr.GetEventRecorder("sless"), Clock: deps.Clock,
+			}).SetupWithManager(mgr)
 		},
 		FunctionJobController: func() error {
-			return (&FunctionJobReconciler{Client: mgr.GetClient(), Clock: deps.Clock}).SetupWithManager(mgr)
+			return (&FunctionJobReconciler{
+				Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Config: deps.Config, Catalogue: deps.Catalogue,
+				Recorder: mgr.GetEventRecorder("sless"), Clock: deps.Clock,
+			}).SetupWithManager(mgr)
 		},
 	}
 	for _, name := range names {
