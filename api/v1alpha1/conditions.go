@@ -61,7 +61,6 @@ const (
 	ReasonAtZero           = "AtZero"
 	ReasonAtMaxReplicas    = "AtMaxReplicas"
 	ReasonPaused           = "Paused"
-	ReasonNotImplemented   = "NotImplemented"
 	ReasonFunctionNotFound = "FunctionNotFound"
 	ReasonRunning          = "Running"
 	ReasonSkipped          = "Skipped"
