@@ -105,16 +105,6 @@ func end(ctx context.Context, pod *corev1.Pod, phase corev1.PodPhase, message st
 	Expect(k8sClient.Status().Update(ctx, pod)).To(Succeed())
 }
 
-// readyFunction makes a Function that answers calls.
-func readyFunction(ctx context.Context, namespace string) *v1alpha1.Function {
-	GinkgoHelper()
-	fn := testutil.MakeFunction("cart", namespace).File("handler.py", pythonHandler).Obj()
-	Expect(k8sClient.Create(ctx, fn)).To(Succeed())
-	rollOut(ctx, fn)
-	readyIs(ctx, fn, "True/Ready")
-	return fn
-}
-
 var _ = Describe("A FunctionJob", func() {
 	It("waits for its Function, runs once for each runID, and never twice", func(ctx SpecContext) {
 		namespace := newNamespace(ctx)

@@ -23,6 +23,8 @@ const (
 	// unschedulableAfter is how long a pod may look for a node before the status speaks of it. When many runs begin at
 	// once, most of them wait a moment.
 	unschedulableAfter = 5 * time.Second
+	// refusedAfter is how long a Job has no pod before it is asked why.
+	refusedAfter = 2 * time.Second
 	// resultTruncated begins the message of a run whose result is too long for one.
 	resultTruncated = "ResultTruncated"
 	reasonDeadline  = "DeadlineExceeded"
@@ -143,6 +145,18 @@ func ObserveRun(job *batchv1.Job, pods []corev1.Pod, now time.Time) Run {
 		run.Reason, run.Message = wait.Reason, wait.Message
 	}
 	return run
+}
+
+// LookForRefusal returns how long to wait before the reason is looked for that a run has no pod, or 0 when that is now or
+// there is nothing to look for. Most pods come at once.
+func LookForRefusal(job *batchv1.Job, pods []corev1.Pod, now time.Time) time.Duration {
+	if !MayBeRefused(job, pods) {
+		return 0
+	}
+	if age := now.Sub(job.Status.StartTime.Time); age < refusedAfter {
+		return refusedAfter - max(age, 0)
+	}
+	return 0
 }
 
 func succeededRun(pod *corev1.Pod, attempts int32) Run {

@@ -227,6 +227,32 @@ func TestObserveRun(t *testing.T) {
 	}
 }
 
+func TestLookForRefusal(t *testing.T) {
+	t.Parallel()
+	started := runJob(0, func(s *batchv1.JobStatus) { s.StartTime = &metav1.Time{Time: runTime} })
+	tests := map[string]struct {
+		job  *batchv1.Job
+		pods []corev1.Pod
+		at   time.Duration
+		want time.Duration
+	}{
+		"Job not looked at yet": {job: runJob(0)},
+		"has a pod":             {job: started, pods: []corev1.Pod{attempt("a", corev1.PodPending)}},
+		"a moment without":      {job: started, at: time.Second, want: time.Second},
+		"too long without":      {job: started, at: 2 * time.Second},
+		"a clock behind":        {job: started, at: -time.Hour, want: 2 * time.Second},
+		"Job gone":              {},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := LookForRefusal(tc.job, tc.pods, runTime.Add(tc.at)); got != tc.want {
+				t.Errorf("LookForRefusal = %s, want %s", got, tc.want)
+			}
+		})
+	}
+}
+
 func TestObserveRunBoundsWhatItQuotes(t *testing.T) {
 	t.Parallel()
 	long := endedWith(1, "Error", "HandlerFailed: "+strings.Repeat("x", 4000))
