@@ -20,8 +20,8 @@ const (
 	maxObjects = 50_000
 )
 
-// cleanObjects removes the archives of a namespace that nothing has needed for long enough, and the verdicts about them. When the store does not answer,
-// the marks stay as they are.
+// cleanObjects removes the archives of a namespace that nothing has needed for long enough, and the verdicts about them.
+// When the store does not answer, the marks stay as they are.
 func (c *cleaner) cleanObjects(ctx context.Context, n *namespaceSweep) error {
 	n.objectsLeft = true
 	if n.storeDown {
