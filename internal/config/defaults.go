@@ -14,9 +14,14 @@ func (c *Config) setDefaults() {
 	setDefault(&c.ObjectStore.SecretName, "sless-object-store")
 	setDefault(&c.Builds.Namespace, "sless-builds")
 	setDefault(&c.Gateway.Namespace, "sless-system")
+	setDefault(&c.Gateway.ServiceName, "sless-gateway")
+	if c.Gateway.ServicePort == 0 {
+		c.Gateway.ServicePort = 80
+	}
 	if c.Builds.MaxConcurrent == 0 {
 		c.Builds.MaxConcurrent = 3
 	}
+	c.Git.setDefaults()
 	if c.Functions.MaxBodyBytes == 0 {
 		c.Functions.MaxBodyBytes = 32 << 20
 	}

@@ -63,6 +63,7 @@ var _ reconcile.Reconciler = (*FunctionReconciler)(nil)
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch
 // +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=networking.k8s.io,resources=networkpolicies,verbs=get;list;watch;create;patch
+// +kubebuilder:rbac:groups="",resources=events,verbs=list
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // Reconcile makes one pass over a Function.
@@ -78,6 +79,8 @@ func (r *FunctionReconciler) Reconcile(ctx context.Context, req ctrl.Request) (c
 	err := runPhases(ctx, s,
 		r.ensureFinalizer,
 		r.observeWorkload,
+		r.observeTriggers,
+		r.freezeOrThaw,
 		r.validate,
 		r.resolveSource,
 		r.reviewCode,
@@ -87,6 +90,7 @@ func (r *FunctionReconciler) Reconcile(ctx context.Context, req ctrl.Request) (c
 		r.ensureMirrors,
 		r.ensureWorkload,
 		r.removeOldMirrors,
+		r.tellSourceFault,
 	)
 	return r.finish(ctx, s, err)
 }
@@ -109,7 +113,7 @@ func (r *FunctionReconciler) finish(ctx context.Context, s *functionScope, err e
 	}
 	switch {
 	case fault == nil:
-		return ctrl.Result{RequeueAfter: s.reviewAgain}, nil
+		return ctrl.Result{RequeueAfter: s.lookAgain}, nil
 	case fault.after > 0:
 		return ctrl.Result{RequeueAfter: fault.after}, nil
 	case fault.kind == kindPlatform:
@@ -117,25 +121,20 @@ func (r *FunctionReconciler) finish(ctx context.Context, s *functionScope, err e
 	case fault.kind == kindWaiting && fault.condition == v1alpha1.ConditionBuilt, unwatched[fault.reason]:
 		return ctrl.Result{RequeueAfter: recheck}, nil
 	default:
-		return ctrl.Result{}, nil
+		return ctrl.Result{RequeueAfter: s.lookAgain}, nil
 	}
 }
 
 // recordTransition sends one event when the Ready condition changed its status or reason, or when other code was refused.
 func (r *FunctionReconciler) recordTransition(before *v1alpha1.Function, s *functionScope) {
 	was, is := readyOf(before), readyOf(s.fn)
-	refused := is.Reason == v1alpha1.ReasonCodeRejected
-	if was.Status == is.Status && was.Reason == is.Reason && (!refused || was.Message == is.Message) {
+	if is.Reason != v1alpha1.ReasonCodeRejected {
+		recordReady(r.Recorder, s.fn, was, is)
 		return
 	}
-	kind, action := corev1.EventTypeNormal, "Reconcile"
-	if is.Status == "False" {
-		kind = corev1.EventTypeWarning
+	if was.Reason != is.Reason || was.Message != is.Message {
+		r.Recorder.Eventf(s.fn, nil, corev1.EventTypeWarning, is.Reason, reviewAction(s), "%s", truncate(is.Message, maxEventNote))
 	}
-	if refused {
-		action = reviewAction(s)
-	}
-	r.Recorder.Eventf(s.fn, nil, kind, is.Reason, action, "%s", truncate(is.Message, maxEventNote))
 }
 
 func (r *FunctionReconciler) ensureFinalizer(ctx context.Context, s *functionScope) error {

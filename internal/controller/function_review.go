@@ -88,7 +88,7 @@ func (s *functionScope) takeReviewStep(step plan.ReviewStep) error {
 			after: step.Again,
 		}
 	}
-	s.reviewAgain = step.Again
+	s.lookAgainAfter(step.Again)
 	s.succeed(v1alpha1.ConditionCodeReviewed, step.Reason, step.Message)
 	return nil
 }

@@ -32,6 +32,8 @@ func (r *FunctionReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("function").
 		For(&v1alpha1.Function{}, builder.WithPredicates(functionChanged())).
+		Watches(&v1alpha1.Trigger{}, handler.EnqueueRequestsFromMapFunc(functionForTrigger),
+			builder.WithPredicates(triggerConcernsFunction())).
 		Watches(&appsv1.Deployment{}, toFunction).
 		Watches(&corev1.Service{}, toFunction).
 		Watches(&corev1.Pod{}, toFunction).

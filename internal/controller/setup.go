@@ -56,10 +56,12 @@ func CacheOptions() cache.Options {
 		DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{
 			&appsv1.Deployment{}:          ours,
+			&batchv1.CronJob{}:            ours,
 			&batchv1.Job{}:                ours,
 			&corev1.Namespace{}:           ours,
 			&corev1.Pod{}:                 ours,
 			&corev1.Service{}:             ours,
+			&networkingv1.Ingress{}:       ours,
 			&networkingv1.NetworkPolicy{}: ours,
 		},
 	}
@@ -88,10 +90,19 @@ func Setup(ctx context.Context, mgr ctrl.Manager, names []string, deps Dependenc
 			return setupCleanup(mgr, r)
 		},
 		TriggerController: func() error {
-			return (&TriggerReconciler{Client: mgr.GetClient(), Config: deps.Config, Clock: deps.Clock}).SetupWithManager(mgr)
+			if err := setupTriggerIndex(ctx, mgr.GetFieldIndexer(), deps.Config.Gateway); err != nil {
+				return err
+			}
+			return (&TriggerReconciler{
+				Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Config: deps.Config,
+				Recorder: mgr.GetEventRecorder("sless"), Clock: deps.Clock,
+			}).SetupWithManager(mgr)
 		},
 		FunctionJobController: func() error {
-			return (&FunctionJobReconciler{Client: mgr.GetClient(), Clock: deps.Clock}).SetupWithManager(mgr)
+			return (&FunctionJobReconciler{
+				Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Config: deps.Config, Catalogue: deps.Catalogue,
+				Recorder: mgr.GetEventRecorder("sless"), Clock: deps.Clock,
+			}).SetupWithManager(mgr)
 		},
 	}
 	for _, name := range names {

@@ -44,7 +44,7 @@ import (
 
 // How long a test waits for a state. The machine may be slow; no test measures time.
 const (
-	eventually = 60 * time.Second
+	eventually = 3 * time.Minute
 	interval   = 100 * time.Millisecond
 )
 
@@ -56,6 +56,7 @@ var (
 // testPlatform is a registry and an object store, both real servers in this process, that can be switched off.
 type testPlatform struct {
 	registryHost string
+	storeHost    string
 	config       *config.Config
 	store        *objectstore.S3
 	images       *image.Registry
@@ -120,6 +121,7 @@ func startPlatform() *testPlatform {
 	p.registryHost = strings.TrimPrefix(registryServer.URL, "http://")
 	storeServer := httptest.NewServer(switchable(&p.storeDown, gofakes3.New(s3mem.New()).Server()))
 	DeferCleanup(storeServer.Close)
+	p.storeHost = strings.TrimPrefix(storeServer.URL, "http://")
 
 	p.config = &config.Config{
 		Registry: config.Registry{
@@ -129,16 +131,21 @@ func startPlatform() *testPlatform {
 		Builds: config.Builds{
 			Namespace: "sless-builds", KanikoImage: "kaniko:test", BuilderImage: "sless:test", MaxConcurrent: 1,
 		},
+		Git: config.Git{
+			Interval: &metav1.Duration{Duration: time.Hour}, TimeoutSeconds: 60, MaxBytes: 1 << 20, MaxConcurrent: 2,
+		},
 		Functions: config.Functions{MaxBodyBytes: 1 << 20},
 		// The tests make the passes themselves.
 		Cleanup: config.Cleanup{
 			Grace: metav1.Duration{Duration: 24 * time.Hour}, Interval: metav1.Duration{Duration: 1000 * time.Hour},
 		},
-		Gateway: config.Gateway{Namespace: "sless-system", ExternalURL: "http://functions.test"},
+		Gateway: config.Gateway{
+			Namespace: "sless-system", ServiceName: "sless-gateway", ServicePort: 80, ExternalURL: "http://functions.test",
+		},
 	}
 	var err error
 	p.store, err = objectstore.New(objectstore.Config{
-		Endpoint: strings.TrimPrefix(storeServer.URL, "http://"), Region: "us-east-1", Bucket: "sless",
+		Endpoint: p.storeHost, Region: "us-east-1", Bucket: "sless",
 		PathStyle: true, Insecure: true, AccessKey: "key", SecretKey: "secret",
 	})
 	Expect(err).NotTo(HaveOccurred())

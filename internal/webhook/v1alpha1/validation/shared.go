@@ -17,6 +17,22 @@ func invalidSpec(err *field.Error) Problem {
 	return Problem{Reason: v1alpha1.ReasonInvalidSpec, Err: err}
 }
 
+// Introduced parts the problems of a changed object from those that it had before the change.
+func Introduced(before, after []Problem) (introduced, kept []Problem) {
+	known := map[string]bool{}
+	for _, p := range before {
+		known[p.Err.Error()] = true
+	}
+	for _, p := range after {
+		if known[p.Err.Error()] {
+			kept = append(kept, p)
+		} else {
+			introduced = append(introduced, p)
+		}
+	}
+	return introduced, kept
+}
+
 var (
 	label        = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
 	functionName = regexp.MustCompile(`^[a-z]([-a-z0-9]*[a-z0-9])?$`)
@@ -47,13 +63,13 @@ func validateFunctionRef(ref v1alpha1.FunctionReference, path *field.Path) []Pro
 }
 
 // validateEvent checks an event that another way than the API server may have let in, and its size.
-func validateEvent(event *runtime.RawExtension, path *field.Path) []Problem {
+func validateEvent(event *runtime.RawExtension, limit int, path *field.Path) []Problem {
 	if event == nil || len(event.Raw) == 0 {
 		return nil
 	}
-	if len(event.Raw) > v1alpha1.MaxEventBytes {
+	if len(event.Raw) > limit {
 		return []Problem{{Reason: v1alpha1.ReasonEventTooLarge, Err: field.Invalid(path, fmt.Sprintf("%d bytes", len(event.Raw)),
-			fmt.Sprintf("may hold %d bytes of JSON; store more elsewhere and pass where it is", v1alpha1.MaxEventBytes))}}
+			fmt.Sprintf("may hold %d bytes of JSON; store more elsewhere and pass where it is", limit))}}
 	}
 	if !json.Valid(event.Raw) {
 		return []Problem{{Reason: v1alpha1.ReasonEventInvalid, Err: field.Invalid(path, "<bytes>", "is not JSON")}}
