@@ -7,8 +7,10 @@ const (
 	// MaxNameLength is the length of a name that leaves room for what is appended to it: 11 characters for the Jobs of a
 	// CronJob.
 	MaxNameLength = 52
-	// MaxEventBytes is the size of the JSON event of a Trigger or a FunctionJob.
+	// MaxEventBytes is the size of the JSON event of a Trigger.
 	MaxEventBytes = 64 << 10
+	// MaxJobEventBytes is the size of the JSON event of a FunctionJob, which is what a Secret holds.
+	MaxJobEventBytes = 1 << 20
 )
 
 // FunctionReference names a Function in the namespace of the object that refers to it.

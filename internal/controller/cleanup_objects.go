@@ -20,7 +20,7 @@ const (
 	maxObjects = 50_000
 )
 
-// cleanObjects removes the archives of a namespace that nothing has needed for long enough. When the store does not answer,
+// cleanObjects removes the archives of a namespace that nothing has needed for long enough, and the verdicts about them. When the store does not answer,
 // the marks stay as they are.
 func (c *cleaner) cleanObjects(ctx context.Context, n *namespaceSweep) error {
 	n.objectsLeft = true
@@ -37,7 +37,7 @@ func (c *cleaner) cleanObjects(ctx context.Context, n *namespaceSweep) error {
 			n.objectsLeft, n.storeDown = true, objectstore.IsUnavailable(err)
 			return err
 		}
-		if !plan.IsCodeKey(object.Key) {
+		if !plan.IsCodeKey(object.Key) && !plan.IsReviewKey(object.Key) {
 			continue
 		}
 		n.objectsLeft = true

@@ -67,18 +67,14 @@ func (r *FunctionReconciler) ensureWorkload(ctx context.Context, s *functionScop
 	if err := r.applyOwned(ctx, s, resources.Service(s.fn), &corev1.Service{}); err != nil {
 		return err
 	}
-	deployment := resources.Deployment(s.fn, resources.DeploymentOptions{
-		Image:              s.image,
-		SourceDigest:       s.codeDigest(),
-		Entrypoint:         s.entrypoint,
-		Replicas:           wantedReplicas(s),
-		DefaultResources:   r.Config.Functions.Resources,
-		DefaultConcurrency: s.runtime.DefaultConcurrency,
-		MaxBodyBytes:       r.Config.Functions.MaxBodyBytes,
-		Mirrors:            s.mirrors,
-		ImagePullSecret:    r.Config.Functions.ImagePullSecretName,
-	})
+	options := podOptions(r.Config, s.runtime, s.mirrors)
+	options.Image, options.SourceDigest, options.Entrypoint = s.image, s.codeDigest(), s.entrypoint
+	options.Replicas = wantedReplicas(s)
+	deployment := resources.Deployment(s.fn, options)
 	s.revision = deployment.Labels[v1alpha1.LabelRevision]
+	if err := r.ensureProven(ctx, s, options); err != nil {
+		return err
+	}
 	return r.applyOwned(ctx, s, deployment, &appsv1.Deployment{})
 }
 

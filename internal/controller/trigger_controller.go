@@ -61,7 +61,7 @@ type triggerScope struct {
 	// lastTick is when the CronJob fired last, and nextTick when it fires next. Both may be zero.
 	lastTick, nextTick time.Time
 	// run is the outcome of the last run that ended, if one is known.
-	run *plan.Run
+	run *plan.CronRun
 }
 
 // Reconcile makes one pass over a Trigger.

@@ -173,13 +173,13 @@ func (r *TriggerReconciler) observeRuns(ctx context.Context, s *triggerScope) er
 	}
 	of := []client.ListOption{
 		client.InNamespace(naming.DeployNamespace(s.trigger.Namespace)),
-		client.MatchingLabels(resources.RunLabels(s.trigger)),
+		client.MatchingLabels(resources.CronRunLabels(s.trigger)),
 	}
 	jobs, pods := &batchv1.JobList{}, &corev1.PodList{}
 	if err := errors.Join(r.List(ctx, jobs, of...), r.List(ctx, pods, of...)); err != nil {
 		return fmt.Errorf("listing the runs: %w", err)
 	}
-	s.run = plan.LastRun(jobs.Items, pods.Items)
+	s.run = plan.LastCronRun(jobs.Items, pods.Items)
 	return nil
 }
 

@@ -62,7 +62,7 @@ func pass(t *testing.T, r *TriggerReconciler, name string) *v1alpha1.Trigger {
 	return after
 }
 
-func count(ctx context.Context, t *testing.T, r *TriggerReconciler, list client.ObjectList) int {
+func countOf(ctx context.Context, t *testing.T, r *TriggerReconciler, list client.ObjectList) int {
 	t.Helper()
 	if err := r.List(ctx, list); err != nil {
 		t.Fatal(err)
@@ -85,7 +85,7 @@ func TestHostsOfADomainAreShared(t *testing.T) {
 	// Another Function that asks for the same host by name.
 	rival := aged(testutil.MakeTrigger("rival", "shop", "other").Host("cart-shop.fn.example.com"), 2*time.Hour)
 	r := newHostReconciler(t, config.Gateway{FunctionDomain: "fn.example.com"}, readyFn.DeepCopy(), first, second, rival)
-	ingresses := func() int { return count(t.Context(), t, r, &networkingv1.IngressList{}) }
+	ingresses := func() int { return countOf(t.Context(), t, r, &networkingv1.IngressList{}) }
 	for _, name := range []string{"first", "second"} {
 		after := pass(t, r, name)
 		if after.Status.Host != "cart-shop.fn.example.com" || after.Status.URL != "http://cart-shop.fn.example.com" {
@@ -118,12 +118,12 @@ func TestHTTPRouteInsteadOfIngress(t *testing.T) {
 	if after := pass(t, r, "web"); after.Status.URL != "https://a.example.com" {
 		t.Errorf("url is %q", after.Status.URL)
 	}
-	if n := count(t.Context(), t, r, &networkingv1.IngressList{}); n != 1 {
+	if n := countOf(t.Context(), t, r, &networkingv1.IngressList{}); n != 1 {
 		t.Errorf("there are %d Ingresses", n)
 	}
 	r.Config.Gateway.HTTPRoute = &config.HTTPRoute{ParentRefs: []config.ParentRef{{Name: "public"}}}
 	pass(t, r, "web")
-	if n, m := count(t.Context(), t, r, &networkingv1.IngressList{}), count(t.Context(), t, r, httpRouteList()); n != 0 || m != 1 {
+	if n, m := countOf(t.Context(), t, r, &networkingv1.IngressList{}), countOf(t.Context(), t, r, httpRouteList()); n != 0 || m != 1 {
 		t.Errorf("there are %d Ingresses and %d HTTPRoutes", n, m)
 	}
 	r.Config.Gateway.ExternalURL = "https://a.example.com:8443/"
@@ -131,7 +131,7 @@ func TestHTTPRouteInsteadOfIngress(t *testing.T) {
 	if c.Reason != v1alpha1.ReasonHostConflict || !strings.Contains(c.Message, "own address") {
 		t.Errorf("the gateway's own host: %s %s", c.Reason, c.Message)
 	}
-	if m := count(t.Context(), t, r, httpRouteList()); m != 0 {
+	if m := countOf(t.Context(), t, r, httpRouteList()); m != 0 {
 		t.Errorf("%d HTTPRoutes are left", m)
 	}
 	if err := r.Delete(t.Context(), pass(t, r, "web")); err != nil {

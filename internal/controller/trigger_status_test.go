@@ -159,7 +159,7 @@ func TestComputeTriggerStatusRuns(t *testing.T) {
 	if s.trigger.Status.LastScheduleTime != nil || !s.trigger.Status.NextScheduleTime.Time.Equal(s.nextTick) {
 		t.Errorf("times are %+v", s.trigger.Status)
 	}
-	s.run, s.lastTick = &plan.Run{Job: "c-1", Failed: true, Message: "CallFailed: the answer was 500"}, testNow
+	s.run, s.lastTick = &plan.CronRun{Job: "c-1", Failed: true, Message: "CallFailed: the answer was 500"}, testNow
 	c := pass()
 	if c == nil || c.Status != metav1.ConditionFalse || c.Reason != v1alpha1.ReasonLastRunFailed ||
 		!strings.Contains(c.Message, "run c-1: CallFailed") {
@@ -169,9 +169,9 @@ func TestComputeTriggerStatusRuns(t *testing.T) {
 	if again := pass(); again == nil || again.Message != c.Message {
 		t.Errorf("once the run was cleaned up there is %+v", again)
 	}
-	s.run = &plan.Run{Job: "c-2"}
+	s.run = &plan.CronRun{Job: "c-2"}
 	first := *pass()
-	s.run = &plan.Run{Job: "c-3"}
+	s.run = &plan.CronRun{Job: "c-3"}
 	if second := *pass(); first.Status != metav1.ConditionTrue || second != first {
 		t.Errorf("two good runs: %+v, %+v", first, second)
 	}

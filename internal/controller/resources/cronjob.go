@@ -21,9 +21,8 @@ const (
 	// ComponentCron marks what calls a function on a schedule.
 	ComponentCron = "cron"
 
-	eventVolume = "event"
-	eventDir    = "/event"
-	eventKey    = "event.json"
+	cronEventDir = "/event"
+	eventKey     = "event.json"
 
 	// coldStartSeconds is granted to a call on top of the function's timeout, for pods that have to start first.
 	coldStartSeconds = 60
@@ -66,8 +65,8 @@ func TriggerLabels(t *v1alpha1.Trigger, component string) map[string]string {
 	}
 }
 
-// RunLabels select the Jobs and pods of the runs of a Trigger.
-func RunLabels(t *v1alpha1.Trigger) map[string]string {
+// CronRunLabels select the Jobs and pods of the runs of a Trigger.
+func CronRunLabels(t *v1alpha1.Trigger) map[string]string {
 	return map[string]string{v1alpha1.LabelOwnerUID: string(t.UID), componentLabel: ComponentCron}
 }
 
@@ -187,8 +186,8 @@ func invokeContainer(t *v1alpha1.Trigger, opt CronOptions) corev1.Container {
 		SecurityContext:          restricted(),
 	}
 	if hasEvent(t) {
-		c.Args = append(c.Args, "--event="+eventDir+"/"+eventKey)
-		c.VolumeMounts = []corev1.VolumeMount{{Name: eventVolume, MountPath: eventDir, ReadOnly: true}}
+		c.Args = append(c.Args, "--event="+cronEventDir+"/"+eventKey)
+		c.VolumeMounts = []corev1.VolumeMount{{Name: eventVolume, MountPath: cronEventDir, ReadOnly: true}}
 	}
 	return c
 }

@@ -13,5 +13,5 @@ func ValidateFunctionJob(j *v1alpha1.FunctionJob) []Problem {
 	spec := field.NewPath("spec")
 	problems := validateName(j.Name)
 	problems = append(problems, validateFunctionRef(j.Spec.FunctionRef, spec.Child("functionRef", "name"))...)
-	return append(problems, validateEvent(j.Spec.Event, spec.Child("event"))...)
+	return append(problems, validateEvent(j.Spec.Event, v1alpha1.MaxJobEventBytes, spec.Child("event"))...)
 }

@@ -63,13 +63,13 @@ func validateFunctionRef(ref v1alpha1.FunctionReference, path *field.Path) []Pro
 }
 
 // validateEvent checks an event that another way than the API server may have let in, and its size.
-func validateEvent(event *runtime.RawExtension, path *field.Path) []Problem {
+func validateEvent(event *runtime.RawExtension, limit int, path *field.Path) []Problem {
 	if event == nil || len(event.Raw) == 0 {
 		return nil
 	}
-	if len(event.Raw) > v1alpha1.MaxEventBytes {
+	if len(event.Raw) > limit {
 		return []Problem{{Reason: v1alpha1.ReasonEventTooLarge, Err: field.Invalid(path, fmt.Sprintf("%d bytes", len(event.Raw)),
-			fmt.Sprintf("may hold %d bytes of JSON; store more elsewhere and pass where it is", v1alpha1.MaxEventBytes))}}
+			fmt.Sprintf("may hold %d bytes of JSON; store more elsewhere and pass where it is", limit))}}
 	}
 	if !json.Valid(event.Raw) {
 		return []Problem{{Reason: v1alpha1.ReasonEventInvalid, Err: field.Invalid(path, "<bytes>", "is not JSON")}}

@@ -34,7 +34,7 @@ func ValidateTrigger(t *v1alpha1.Trigger) []Problem {
 	}
 	problems = append(problems, validateSchedule(t.Spec.Cron.Schedule, path.Child("schedule"))...)
 	problems = append(problems, validateTimeZone(t.Spec.Cron.TimeZone, path.Child("timeZone"))...)
-	return append(problems, validateEvent(t.Spec.Cron.Event, path.Child("event"))...)
+	return append(problems, validateEvent(t.Spec.Cron.Event, v1alpha1.MaxEventBytes, path.Child("event"))...)
 }
 
 // validateHost refuses what the schema's pattern takes and no Ingress or HTTPRoute would.

@@ -11,8 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Run is the outcome of a run of a cron Trigger.
-type Run struct {
+// CronRun is the outcome of a run of a cron Trigger.
+type CronRun struct {
 	// Job is the name of its Job.
 	Job string
 	// Failed tells whether it failed, and Message why.
@@ -20,9 +20,9 @@ type Run struct {
 	Message string
 }
 
-// LastRun returns the outcome of the run that ended last, or nil when none has. pods are those of the runs; they hold what
+// LastCronRun returns the outcome of the run that ended last, or nil when none has. pods are those of the runs; they hold what
 // the call said.
-func LastRun(jobs []batchv1.Job, pods []corev1.Pod) *Run {
+func LastCronRun(jobs []batchv1.Job, pods []corev1.Pod) *CronRun {
 	var last *batchv1.Job
 	var ended time.Time
 	for i := range jobs {
@@ -40,9 +40,9 @@ func LastRun(jobs []batchv1.Job, pods []corev1.Pod) *Run {
 	}
 	c := outcomeOf(last)
 	if c.Type == batchv1.JobComplete {
-		return &Run{Job: last.Name}
+		return &CronRun{Job: last.Name}
 	}
-	return &Run{Job: last.Name, Failed: true, Message: truncate(cmp.Or(podMessage(last.Name, pods), jobMessage(c)))}
+	return &CronRun{Job: last.Name, Failed: true, Message: truncate(cmp.Or(podMessage(last.Name, pods), jobMessage(c)))}
 }
 
 func nameOf(job *batchv1.Job) string {
