@@ -169,7 +169,7 @@ var _ = Describe("A FunctionJob", func() {
 	})
 
 	It("tells of attempts that fail, and of the last one's cause", func(ctx SpecContext) {
-		fn := readyFunction(ctx, newNamespace(ctx))
+		fn := readyFunction(ctx, "shop", newNamespace(ctx))
 		fj := testutil.MakeJob("flaky", fn.Namespace, fn.Name).Run(1).Retries(1).Obj()
 		Expect(k8sClient.Create(ctx, fj)).To(Succeed())
 		job := theJob(ctx, fj)
@@ -185,7 +185,7 @@ var _ = Describe("A FunctionJob", func() {
 	})
 
 	It("goes on with a run that a manager began and could not note", func(ctx SpecContext) {
-		fn := readyFunction(ctx, newNamespace(ctx))
+		fn := readyFunction(ctx, "shop", newNamespace(ctx))
 		fj := testutil.MakeJob("adopted", fn.Namespace, fn.Name).Obj()
 		Expect(k8sClient.Create(ctx, fj)).To(Succeed())
 		jobIs(ctx, fj, "Skipped 0 Skipped")
@@ -203,7 +203,7 @@ var _ = Describe("A FunctionJob", func() {
 	})
 
 	It("refuses to take over a Job that is not its own, and a name that derived names cannot hold", func(ctx SpecContext) {
-		fn := readyFunction(ctx, newNamespace(ctx))
+		fn := readyFunction(ctx, "shop", newNamespace(ctx))
 		fj := testutil.MakeJob("taken", fn.Namespace, fn.Name).Obj()
 		Expect(k8sClient.Create(ctx, fj)).To(Succeed())
 		other := &batchv1.Job{
@@ -223,7 +223,7 @@ var _ = Describe("A FunctionJob", func() {
 	})
 
 	It("is cancelled by deletion, and goes when its pod has ended", func(ctx SpecContext) {
-		fn := readyFunction(ctx, newNamespace(ctx))
+		fn := readyFunction(ctx, "shop", newNamespace(ctx))
 		fj := testutil.MakeJob("cancelled", fn.Namespace, fn.Name).Run(1).Obj()
 		Expect(k8sClient.Create(ctx, fj)).To(Succeed())
 		jobIs(ctx, fj, "Running 1 Running")
@@ -240,7 +240,7 @@ var _ = Describe("A FunctionJob", func() {
 	})
 
 	It("is stopped with its Function, and fails when its Job is deleted", func(ctx SpecContext) {
-		fn := readyFunction(ctx, newNamespace(ctx))
+		fn := readyFunction(ctx, "shop", newNamespace(ctx))
 		stopped := testutil.MakeJob("stopped", fn.Namespace, fn.Name).Run(1).Obj()
 		lost := testutil.MakeJob("lost", fn.Namespace, fn.Name).Run(1).Obj()
 		for _, fj := range []*v1alpha1.FunctionJob{stopped, lost} {
