@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
@@ -33,6 +34,7 @@ import (
 	"github.com/naeel/sless/internal/controller"
 	"github.com/naeel/sless/internal/image"
 	"github.com/naeel/sless/internal/objectstore"
+	"github.com/naeel/sless/internal/validator"
 	"github.com/naeel/sless/runtimes"
 	// +kubebuilder:scaffold:imports
 )
@@ -201,7 +203,30 @@ func dependencies(cfg *config.Config) (controller.Dependencies, *objectstore.S3,
 	if err != nil {
 		return none, nil, fmt.Errorf("setting up the registry: %w", err)
 	}
+	gate, err := reviewGate(store)
+	if err != nil {
+		return none, nil, err
+	}
 	return controller.Dependencies{
-		Config: cfg, Catalogue: catalogue, Store: store, Images: images, Clock: clock.RealClock{},
+		Config: cfg, Catalogue: catalogue, Store: store, Images: images, Review: gate, Clock: clock.RealClock{},
 	}, store, nil
+}
+
+// reviewGate sets the review of code up as the variables LLM_* of the environment say. The gateway reads the same ones.
+func reviewGate(store objectstore.Store) (*validator.Gate, error) {
+	cfg, err := validator.ConfigFromEnv(os.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	gate, err := validator.New(cfg, validator.Options{
+		Store: store, Registry: ctrlmetrics.Registry, Log: ctrl.Log.WithName("review"),
+	})
+	if err != nil {
+		return nil, err
+	}
+	if gate.Enabled() {
+		ctrl.Log.Info("Code is reviewed before it runs", "endpoint", cfg.Endpoint, "model", cfg.Model,
+			"failurePolicy", string(cfg.FailurePolicy))
+	}
+	return gate, nil
 }

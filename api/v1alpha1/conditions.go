@@ -15,7 +15,8 @@ const (
 
 	// ConditionSourceReady is True when the code was read, checked and stored. Positive polarity.
 	ConditionSourceReady = "SourceReady"
-	// ConditionCodeReviewed is True when the code passed the review, or when no review is configured. Positive polarity.
+	// ConditionCodeReviewed is True when the code may run: it passed the review, or the operator's policy lets it run without
+	// one. The reason tells which. Positive polarity.
 	ConditionCodeReviewed = "CodeReviewed"
 	// ConditionBuilt is True when the image of the current source exists. Positive polarity.
 	ConditionBuilt = "Built"
@@ -42,10 +43,15 @@ const (
 	ReasonSucceeded        = "Succeeded"
 	ReasonDisabled         = "Disabled"
 	ReasonRollingOut       = "RollingOut"
+	ReasonPreflight        = "Preflight"
 	ReasonScaledToZero     = "ScaledToZero"
 	ReasonStored           = "Stored"
 	ReasonWaitingForUpload = "WaitingForUpload"
+	ReasonFetching         = "Fetching"
 	ReasonReviewOff        = "ReviewOff"
+	ReasonReviewPassed     = "ReviewPassed"
+	ReasonReviewSkipped    = "ReviewSkipped"
+	ReasonReviewing        = "Reviewing"
 	ReasonBuilding         = "Building"
 	ReasonBuildQueued      = "BuildQueued"
 	ReasonImageGiven       = "ImageGiven"
@@ -55,7 +61,6 @@ const (
 	ReasonAtZero           = "AtZero"
 	ReasonAtMaxReplicas    = "AtMaxReplicas"
 	ReasonPaused           = "Paused"
-	ReasonNotImplemented   = "NotImplemented"
 	ReasonFunctionNotFound = "FunctionNotFound"
 	ReasonRunning          = "Running"
 	ReasonSkipped          = "Skipped"
@@ -74,7 +79,6 @@ const (
 	ReasonSourceInvalid      = "SourceInvalid"
 	ReasonSourceNotFound     = "SourceNotFound"
 	ReasonSourceTooLarge     = "SourceTooLarge"
-	ReasonSourceUnsupported  = "SourceUnsupported"
 	ReasonManifestInvalid    = "DependencyManifestInvalid"
 	ReasonBuildFailed        = "BuildFailed"
 	ReasonBuildTimedOut      = "BuildTimedOut"
@@ -89,9 +93,30 @@ const (
 	ReasonLastRunFailed      = "LastRunFailed"
 )
 
+// Reasons of faults with a git repository that the user, or whoever runs the repository, can mend. The repository is looked
+// at again at the interval of the source.
+const (
+	ReasonGitAuthFailed         = "GitAuthFailed"
+	ReasonGitRepositoryNotFound = "GitRepositoryNotFound"
+	ReasonGitRevisionNotFound   = "GitRevisionNotFound"
+	ReasonGitPathNotFound       = "GitPathNotFound"
+	ReasonGitRedirected         = "GitRedirected"
+	ReasonGitTLSFailed          = "GitTLSFailed"
+	ReasonGitHostKeyRefused     = "GitHostKeyRefused"
+	ReasonGitSecretInvalid      = "GitSecretInvalid"
+)
+
+// Reasons of faults with a git repository that are tried again with a growing delay.
+const (
+	ReasonGitUnreachable = "GitUnreachable"
+	ReasonGitTimedOut    = "GitTimedOut"
+	ReasonGitFailed      = "GitFailed"
+)
+
 // Reasons of faults of the platform. They are retried with a growing delay.
 const (
 	ReasonStoreUnavailable    = "StoreUnavailable"
+	ReasonReviewUnavailable   = "ReviewUnavailable"
 	ReasonRegistryUnavailable = "RegistryUnavailable"
 	ReasonRegistryRefused     = "RegistryRefused"
 	ReasonImageMissing        = "ImageMissing"

@@ -249,6 +249,18 @@ type FunctionStatus struct {
 	// +kubebuilder:validation:MaxLength=128
 	SourceDigest string `json:"sourceDigest,omitempty"`
 
+	// sourceRevision is the commit that the code of a git source was taken from, as <branch or tag>@sha1:<commit>, or
+	// sha1:<commit> when the spec names a commit.
+	// +optional
+	// +kubebuilder:validation:MaxLength=512
+	SourceRevision string `json:"sourceRevision,omitempty"`
+
+	// observedSource is a hash of the url, revision and path of spec.source.git that sourceRevision and sourceDigest were
+	// fetched for.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	ObservedSource string `json:"observedSource,omitempty"`
+
 	// lastBuiltAt is when the image in `image` was first seen as built.
 	// +optional
 	LastBuiltAt *metav1.Time `json:"lastBuiltAt,omitempty"`
@@ -306,6 +318,7 @@ type ImageRecord struct {
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Image",type=string,priority=1,JSONPath=`.status.image`
 // +kubebuilder:printcolumn:name="Source",type=string,priority=1,JSONPath=`.status.sourceDigest`
+// +kubebuilder:printcolumn:name="Revision",type=string,priority=1,JSONPath=`.status.sourceRevision`
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$') && self.metadata.name.size() <= 52",message="the name of a Function must be a DNS label that begins with a letter, of at most 52 characters"
 
 // Function is code that answers calls: a runtime, a source, and how to run it.

@@ -77,11 +77,16 @@ func (o *apiOptions) server(
 	if err := o.connect(&cfg, restConfig, getenv); err != nil {
 		return nil, err
 	}
+	startEvents, err := connectReview(&cfg, restConfig, registry, getenv)
+	if err != nil {
+		return nil, err
+	}
 	if cfg.Unavailable != "" {
 		cfg.Log.Info("The API answers 503 to every request", "reason", cfg.Unavailable)
 	}
 	return func(ctx context.Context) error {
 		group, ctx := errgroup.WithContext(ctx)
+		group.Go(func() error { return startEvents(ctx) })
 		group.Go(func() error { return api.New(cfg).Run(ctx) })
 		if unsigned, ok := cfg.Verifier.(*auth.Unsigned); ok {
 			group.Go(func() error { unsigned.Warn(logr.NewContext(ctx, cfg.Log)); return nil })

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package builder holds the steps of a build pod that are our own: fetch brings the source from the object store into
-// the pod, push brings the image that was built to the registry. They hold credentials, so no code of a user runs in
-// their containers; and they know nothing of Kubernetes. Beside them, invoke calls a function once, for a cron Trigger.
+// the pod, push brings the image that was built to the registry. clone, in a pod of its own, brings the files of a git
+// repository to the object store. They hold credentials, so no code of a user runs in their containers; and they know
+// nothing of Kubernetes. Beside them, invoke calls a function once, for a cron Trigger.
 //
 // A step that fails writes one line `<Reason>: <sentence>` to the termination log of its container, where the
 // controller reads it, and exits with 1.
@@ -20,6 +21,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/naeel/sless/internal/git/report"
 )
 
 // Reasons of a step that failed.
@@ -102,6 +105,8 @@ func usageReason(args []string) string {
 	switch {
 	case slices.Contains(args, "push"):
 		return ReasonPushFailed
+	case slices.Contains(args, "clone"):
+		return report.Failed
 	case slices.Contains(args, "invoke"):
 		return ReasonInvokeFailed
 	}
@@ -119,7 +124,7 @@ func (p *Program) command() *cobra.Command {
 	root.SetErr(p.Stderr)
 	root.PersistentFlags().StringVar(&p.terminationLog, "termination-log", defaultTerminationLog,
 		"file for the result of the step")
-	root.AddCommand(p.fetchCommand(), p.pushCommand(), p.invokeCommand())
+	root.AddCommand(p.fetchCommand(), p.pushCommand(), p.cloneCommand(), p.invokeCommand())
 	return root
 }
 

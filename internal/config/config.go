@@ -27,6 +27,8 @@ type Config struct {
 	ObjectStore ObjectStore `json:"objectStore"`
 	// Builds says how dependency images are built.
 	Builds Builds `json:"builds"`
+	// Git says how code is fetched from git repositories.
+	Git Git `json:"git"`
 	// Functions holds what all functions share.
 	Functions Functions `json:"functions"`
 	// Gateway says where functions are reached.
@@ -210,6 +212,7 @@ func (c *Config) Validate() error {
 	if c.Builds.MaxConcurrent < 1 {
 		problems = append(problems, fmt.Errorf("builds.maxConcurrent must be at least 1, not %d", c.Builds.MaxConcurrent))
 	}
+	problems = append(problems, c.Git.problems()...)
 	problems = append(problems, c.Cleanup.validate()...)
 	problems = append(problems, c.Scaling.validate())
 	problems = append(problems, c.Gateway.validate()...)

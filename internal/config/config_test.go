@@ -42,7 +42,10 @@ func TestLoad(t *testing.T) {
 		Registry:    Registry{Host: "registry.example.com/team", RuntimeHost: "registry.example.com/team"},
 		ObjectStore: ObjectStore{Endpoint: "s3.example.com", Region: "us-east-1", Bucket: "sless", SecretName: "sless-object-store"},
 		Builds:      Builds{Namespace: "sless-builds", KanikoImage: "kaniko:v1", BuilderImage: "sless:v1", MaxConcurrent: 3},
-		Functions:   Functions{MaxBodyBytes: 32 << 20},
+		Git: Git{
+			Interval: &metav1.Duration{Duration: 5 * time.Minute}, TimeoutSeconds: 120, MaxBytes: 100 << 20, MaxConcurrent: 4,
+		},
+		Functions: Functions{MaxBodyBytes: 32 << 20},
 		Gateway: Gateway{
 			Namespace: "sless-system", ServiceName: "sless-gateway", ServicePort: 80, ExternalURL: "https://fn.example.com",
 		},
@@ -71,6 +74,10 @@ func TestLoad(t *testing.T) {
 		"set values stay": {
 			text: strings.Replace(complete, "builds:", "builds:\n  maxConcurrent: 9\n  namespace: b", 1),
 			want: func(c *Config) { c.Builds.MaxConcurrent, c.Builds.Namespace = 9, "b" },
+		},
+		"repositories are never polled": {
+			text: complete + "git:\n  interval: 0s\n  maxConcurrent: 1\n",
+			want: func(c *Config) { c.Git.Interval, c.Git.MaxConcurrent = &metav1.Duration{}, 1 },
 		},
 		"clean-up off": {
 			text: complete + "cleanup:\n  enabled: false\n  grace: 90m\n  interval: 30s\n",
@@ -106,6 +113,10 @@ func TestLoadRefuses(t *testing.T) {
 		text string
 		want []string
 	}{
+		"git out of bounds": {
+			text: complete + "git: {interval: 9s, timeoutSeconds: 1, maxBytes: -1, maxConcurrent: -1}\n",
+			want: []string{"git.interval", "git.timeoutSeconds", "git.maxBytes", "git.maxConcurrent"},
+		},
 		"unknown field":            {text: complete + "\ngatewey: {}", want: []string{"gatewey"}},
 		"empty file names all":     {text: "{}", want: []string{"registry.host", "objectStore.endpoint", "builds.kanikoImage", "gateway.externalURL"}},
 		"negative build limit":     {text: strings.Replace(complete, "builds:", "builds:\n  maxConcurrent: -1", 1), want: []string{"maxConcurrent"}},

@@ -21,6 +21,7 @@ func (c *Config) setDefaults() {
 	if c.Builds.MaxConcurrent == 0 {
 		c.Builds.MaxConcurrent = 3
 	}
+	c.Git.setDefaults()
 	if c.Functions.MaxBodyBytes == 0 {
 		c.Functions.MaxBodyBytes = 32 << 20
 	}

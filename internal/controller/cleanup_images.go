@@ -63,6 +63,7 @@ func (c *cleaner) cleanImages(ctx context.Context, n *namespaceSweep) error {
 		fingerprints[repository] = append(fingerprints[repository], at)
 		fingerprints[n.dependencies] = append(fingerprints[n.dependencies], at)
 	}
+	n.record.dropMarks(maps.Keys(fingerprints))
 	if n.now.Before(c.refusedUntil) {
 		return nil
 	}
@@ -76,6 +77,9 @@ func (c *cleaner) cleanImages(ctx context.Context, n *namespaceSweep) error {
 	}
 	return errors.Join(problems...)
 }
+
+// imageGroup begins the IDs of the images in a repository.
+func imageGroup(repository string) string { return imageMark + path.Base(repository) + "@" }
 
 // imagesFingerprint changes with the images that a Function needs.
 func imagesFingerprint(fn *v1alpha1.Function) string {
@@ -93,7 +97,7 @@ func imagesFingerprint(fn *v1alpha1.Function) string {
 // same images as at the last visit and nothing is due, but at least once in a time of grace.
 func (c *cleaner) cleanRepository(ctx context.Context, n *namespaceSweep, repository, fingerprint string) error {
 	v := c.visitOf(n, repository)
-	group := imageMark + path.Base(repository) + "@"
+	group := imageGroup(repository)
 	marks := n.record.marked(group)
 	if v.fingerprint == fingerprint && !v.unfinished && n.now.Sub(v.at) < c.config.Cleanup.Grace.Duration &&
 		!anyBefore(marks, c.since(n.sweep)) {
@@ -195,7 +199,7 @@ func (s *sweep) mayAsk() bool {
 func (c *cleaner) judgeImages(
 	ctx context.Context, n *namespaceSweep, repository string, v *visit, images []plan.RegistryImage,
 ) error {
-	group := imageMark + path.Base(repository) + "@"
+	group := imageGroup(repository)
 	state := plan.CleanupState{
 		Marks: n.record.marked(group), Room: n.record.room(group), Now: n.now, Grace: c.config.Cleanup.Grace.Duration,
 	}

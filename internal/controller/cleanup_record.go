@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -111,6 +112,18 @@ func (r *cleanupRecord) setMarks(group string, marks map[string]time.Time) {
 	maps.Copy(r.marks, marks)
 }
 
+// dropMarks drops the marks of images in other repositories than those to look at: nobody would come to them.
+func (r *cleanupRecord) dropMarks(repositories iter.Seq[string]) {
+	groups := map[string]bool{}
+	for repository := range repositories {
+		groups[imageGroup(repository)] = true
+	}
+	maps.DeleteFunc(r.marks, func(id string, _ time.Time) bool {
+		group, _, _ := strings.Cut(id, "@")
+		return strings.HasPrefix(id, imageMark) && !groups[group+"@"]
+	})
+}
+
 // noteMissing adds Functions that were there in an earlier pass and are gone without an entry, for instance because somebody
 // took their finalizer away.
 func (r *cleanupRecord) noteMissing(names []string, now time.Time) {
@@ -176,9 +189,10 @@ func (r *FunctionReconciler) recordDeletion(ctx context.Context, fn *v1alpha1.Fu
 	if !r.Config.Cleanup.On() {
 		return
 	}
-	now := r.Clock.Now().UTC().Format(time.RFC3339)
+	// A second pass over the same deletion changes nothing.
+	at := fn.DeletionTimestamp.UTC().Format(time.RFC3339)
 	cm := &corev1.ConfigMap{
-		ObjectMeta: resources.CleanupRecordMeta(r.Config.Builds.Namespace, fn.Namespace), Data: map[string]string{deletedKey + fn.Name: now},
+		ObjectMeta: resources.CleanupRecordMeta(r.Config.Builds.Namespace, fn.Namespace), Data: map[string]string{deletedKey + fn.Name: at},
 	}
 	owner := client.FieldOwner(v1alpha1.FieldOwnerController)
 	patch, err := json.Marshal(map[string]any{"data": cm.Data})

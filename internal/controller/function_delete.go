@@ -39,6 +39,7 @@ func (r *FunctionReconciler) delete(ctx context.Context, fn *v1alpha1.Function) 
 		{&corev1.SecretList{}, deployNamespace},
 		{&corev1.ConfigMapList{}, deployNamespace},
 		{&batchv1.JobList{}, builds},
+		{&batchv1.JobList{}, deployNamespace},
 	} {
 		if err := deleteOwned(ctx, r.Client, r.APIReader, fn.UID, set.list, set.namespace); err != nil {
 			return err

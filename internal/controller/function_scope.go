@@ -36,6 +36,14 @@ type functionScope struct {
 	code       *codeArchive
 	buildBase  string
 	image      string
+	// sourceRevision and observedSource say which commit the code of a git source is, and what it was fetched for.
+	sourceRevision, observedSource string
+	// sourceFault is what is wrong with a source whose last good code is used. It ends the pass after all other phases.
+	sourceFault error
+	// sourceNote adds to what the condition SourceReady says.
+	sourceNote outcome
+	// lookAgain is when a pass without a fault is to be followed by another, or 0.
+	lookAgain time.Duration
 	// mirrors maps what the Function refers to, to the names of the copies.
 	mirrors map[resources.Source]string
 	// revision is the revision of the wanted pods, empty until the phases came that far.
@@ -68,6 +76,14 @@ func newFunctionScope(fn *v1alpha1.Function, now time.Time) *functionScope {
 
 func (s *functionScope) deployNamespace() string {
 	return naming.DeployNamespace(s.fn.Namespace)
+}
+
+// lookAgainAfter asks for another pass after a time, also when this one ends without a fault. 0 asks for nothing; of several
+// times the shortest counts.
+func (s *functionScope) lookAgainAfter(after time.Duration) {
+	if after > 0 && (s.lookAgain == 0 || after < s.lookAgain) {
+		s.lookAgain = after
+	}
 }
 
 func (s *functionScope) succeed(condition, reason, message string) {

@@ -4,6 +4,7 @@ package controller
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -21,11 +22,18 @@ const codePrefix = "app/"
 // resolveSource reads the code, brings it into its canonical form and stores it.
 func (r *FunctionReconciler) resolveSource(ctx context.Context, s *functionScope) (err error) {
 	source := s.fn.Spec.Source
+	if source.Git == nil {
+		if err := r.removeFetches(ctx, s); err != nil {
+			return err
+		}
+	}
 	switch {
 	case source.Image != nil:
 		return r.useImage(ctx, s)
 	case source.Upload != nil:
 		s.code, err = r.uploadedCode(ctx, s)
+	case source.Git != nil:
+		s.code, err = r.gitCode(ctx, s)
 	default:
 		s.code, err = r.clusterCode(ctx, s)
 	}
@@ -35,7 +43,11 @@ func (r *FunctionReconciler) resolveSource(ctx context.Context, s *functionScope
 	if err := checkEntrypoint(s); err != nil {
 		return err
 	}
-	s.succeed(v1alpha1.ConditionSourceReady, v1alpha1.ReasonStored, "the code is stored as "+s.code.digest)
+	if s.sourceFault == nil {
+		what := cmp.Or(s.sourceRevision, "the code")
+		s.succeed(v1alpha1.ConditionSourceReady, cmp.Or(s.sourceNote.reason, v1alpha1.ReasonStored),
+			what+" is stored as "+s.code.digest+s.sourceNote.message)
+	}
 	return nil
 }
 
@@ -65,16 +77,11 @@ func (r *FunctionReconciler) clusterCode(ctx context.Context, s *functionScope) 
 // sourceFiles returns the files of a source that is kept in the cluster.
 func (r *FunctionReconciler) sourceFiles(ctx context.Context, s *functionScope) (map[string]string, archive.Limits, error) {
 	source := s.fn.Spec.Source
-	switch {
-	case source.Inline != nil:
+	if source.Inline != nil {
 		return source.Inline.Files, archive.DefaultInlineLimits, nil
-	case source.ConfigMap != nil:
-		files, err := r.configMapFiles(ctx, s.fn.Namespace, source.ConfigMap.Name)
-		return files, archive.DefaultLimits, err
-	default:
-		return nil, archive.Limits{}, stalled(v1alpha1.ConditionSourceReady, v1alpha1.ReasonSourceUnsupported,
-			"this version of sless builds from spec.source.inline, configMap, upload and image only")
 	}
+	files, err := r.configMapFiles(ctx, s.fn.Namespace, source.ConfigMap.Name)
+	return files, archive.DefaultLimits, err
 }
 
 // configMapFiles returns the keys of a ConfigMap as files.
@@ -94,8 +101,12 @@ func (r *FunctionReconciler) configMapFiles(ctx context.Context, namespace, name
 	return files, nil
 }
 
-// checkEntrypoint looks for the entrypoint's file once the code is known, whatever source it came from.
+// checkEntrypoint looks for the entrypoint's file once the code is known, whatever source it came from. A build that sees
+// the whole source may make the file.
 func checkEntrypoint(s *functionScope) error {
+	if s.fn.Spec.Build.Strategy == v1alpha1.BuildStrategyFull {
+		return nil
+	}
 	has := func(name string) bool { _, ok := s.code.file(name); return ok }
 	if _, _, err := s.runtime.EntrypointFile(s.entrypoint, has); err != nil {
 		return stalled(v1alpha1.ConditionSourceReady, v1alpha1.ReasonEntrypointNotFound, "%s", err.Error())
@@ -128,11 +139,5 @@ func (r *FunctionReconciler) storeOnce(ctx context.Context, namespace string, pa
 			"the object store does not answer; it is tried again", err)
 	}
 	r.known.put(knownObject, key, packed.Digest)
-	return nil
-}
-
-// reviewCode is where a review of the code decides. Without one configured, all code passes.
-func (r *FunctionReconciler) reviewCode(_ context.Context, s *functionScope) error {
-	s.succeed(v1alpha1.ConditionCodeReviewed, v1alpha1.ReasonReviewOff, "no review is configured")
 	return nil
 }

@@ -38,6 +38,7 @@ func computeFunctionStatus(s *functionScope, fault *phaseError, cfg *config.Conf
 	if digest := s.codeDigest(); digest != "" {
 		status.SourceDigest = digest
 	}
+	recordRevision(&status, s)
 	recordImage(&status, s)
 
 	ready := readyVerdict(s, fault)
@@ -56,12 +57,19 @@ func computeFunctionStatus(s *functionScope, fault *phaseError, cfg *config.Conf
 	return status
 }
 
+// recordRevision remembers the commit that the code is, as long as the source is a repository.
+func recordRevision(status *v1alpha1.FunctionStatus, s *functionScope) {
+	if s.fn.Spec.Source.Git == nil || s.observedSource != "" {
+		status.SourceRevision, status.ObservedSource = s.sourceRevision, s.observedSource
+	}
+}
+
 // recordImage remembers the image of the wanted version, and those before it.
 func recordImage(status *v1alpha1.FunctionStatus, s *functionScope) {
-	switch {
-	case s.image == "":
+	switch s.image {
+	case "":
 		return
-	case s.image == status.Image:
+	case status.Image:
 		// The same image may be reached over another base, and records from before there was a base have none.
 		if s.buildBase != "" && len(status.History) > 0 && status.History[0].Image == s.image {
 			status.History[0].Base = s.buildBase
@@ -143,6 +151,9 @@ func rolledOutReadiness(s *functionScope) readiness {
 func causeVerdict(s *functionScope, fault *phaseError, condition string) verdict {
 	if done, ok := s.done[condition]; ok {
 		return succeeded(done.reason, done.message)
+	}
+	if s.sourceFault != nil && condition == v1alpha1.ConditionSourceReady {
+		return faultReadiness(asPhaseError(s.sourceFault)).verdict
 	}
 	if fault == nil {
 		return unknown(v1alpha1.ReasonPending, "not looked at yet")

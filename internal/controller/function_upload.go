@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/naeel/sless/api/v1alpha1"
@@ -31,21 +32,31 @@ func (r *FunctionReconciler) uploadedCode(ctx context.Context, s *functionScope)
 		return nil, waiting(v1alpha1.ConditionSourceReady, v1alpha1.ReasonWaitingForUpload,
 			"upload a zip file to the gateway: POST /v1/namespaces/%s/functions/%s/upload", s.fn.Namespace, s.fn.Name)
 	}
-	names := append(entrypointCandidates(s), s.runtime.DependencyFiles()...)
-	key := objectstore.CodeKey(s.fn.Namespace, upload.SHA256)
-	if err := r.claims.claim(ctx, s.now, objectClaim(key)); err != nil {
+	if err := r.claims.claim(ctx, s.now, objectClaim(objectstore.CodeKey(s.fn.Namespace, upload.SHA256))); err != nil {
 		return nil, err
 	}
+	code, err := r.storedCode(ctx, s, upload.SHA256)
+	if err != nil {
+		return nil, storedCodeFault(err)
+	}
+	return code, nil
+}
+
+// storedCode reads the code with the digest from the object store, or remembers it.
+func (r *FunctionReconciler) storedCode(ctx context.Context, s *functionScope, digest string) (*codeArchive, error) {
+	names := append(entrypointCandidates(s), s.runtime.DependencyFiles()...)
+	digest = strings.TrimPrefix(digest, "sha256:")
+	key := objectstore.CodeKey(s.fn.Namespace, digest)
 	remembered := key + " " + s.fn.Spec.Runtime + " " + s.entrypoint
 	if code, ok := r.codes.Get(remembered); ok {
 		return code.(*codeArchive), nil //nolint:forcetypeassert // Nothing else is put there.
 	}
-	code, err := r.readStoredCode(ctx, key, upload.SHA256, names)
+	code, err := r.readStoredCode(ctx, key, digest, names)
 	if err == nil {
 		err = leaveSecretFilesOut(ctx, code, s.runtime)
 	}
 	if err != nil {
-		return nil, storedCodeFault(err)
+		return nil, err
 	}
 	r.codes.Add(remembered, code, codesKnownFor)
 	return code, nil

@@ -72,6 +72,9 @@ func (r *FunctionReconciler) ensureWorkload(ctx context.Context, s *functionScop
 	options.Replicas = wantedReplicas(s)
 	deployment := resources.Deployment(s.fn, options)
 	s.revision = deployment.Labels[v1alpha1.LabelRevision]
+	if err := r.ensureProven(ctx, s, options); err != nil {
+		return err
+	}
 	return r.applyOwned(ctx, s, deployment, &appsv1.Deployment{})
 }
 

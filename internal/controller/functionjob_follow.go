@@ -78,7 +78,20 @@ func (r *FunctionJobReconciler) observeRun(ctx context.Context, s *functionJobSc
 	if err != nil {
 		return plan.Run{}, fmt.Errorf("listing the pods of run %d: %w", s.runID, err)
 	}
-	return plan.ObserveRun(job, pods.Items, s.now), nil
+	run := plan.ObserveRun(job, pods.Items, s.now)
+	if run.LookAgain = max(run.LookAgain, plan.LookForRefusal(job, pods.Items, s.now)); run.Ended || run.LookAgain > 0 {
+		return run, nil
+	}
+	refused, err := refusal(ctx, r.APIReader, job, pods.Items)
+	if err != nil {
+		return run, err
+	}
+	if refused != nil {
+		run.Reason, run.Message = refused.Reason, refused.Message
+	} else if plan.MayBeRefused(job, pods.Items) {
+		run.LookAgain = plan.PollRefusal(job, s.now)
+	}
+	return run, nil
 }
 
 // stopWithFunction ends a run whose Function was deleted: nobody expects its code to go on.

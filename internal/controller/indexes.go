@@ -58,6 +58,9 @@ func SetupIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 		if name := fn.Spec.Build.SecretName; name != "" {
 			keys = append(keys, referenceKey(resources.SourceSecret, name))
 		}
+		if source := fn.Spec.Source.Git; source != nil && source.SecretName != "" {
+			keys = append(keys, referenceKey(resources.SourceSecret, source.SecretName))
+		}
 		if source := fn.Spec.Source.ConfigMap; source != nil {
 			keys = append(keys, referenceKey(resources.SourceConfigMap, source.Name))
 		}

@@ -41,7 +41,9 @@ type Dependencies struct {
 	Catalogue validation.Catalogue
 	Store     objectstore.Store
 	Images    Images
-	Clock     clock.PassiveClock
+	// Review judges code. Without one all code passes.
+	Review Reviewer
+	Clock  clock.PassiveClock
 
 	// memory is made when it is nil.
 	memory *memory
@@ -79,7 +81,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, names []string, deps Dependenc
 		FunctionController: func() error {
 			r := &FunctionReconciler{
 				Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Config: deps.Config, Catalogue: deps.Catalogue,
-				Store: deps.Store, Images: deps.Images, Recorder: mgr.GetEventRecorder("sless"), Clock: deps.Clock,
+				Store: deps.Store, Images: deps.Images, Review: deps.Review, Recorder: mgr.GetEventRecorder("sless"), Clock: deps.Clock,
 				memory: deps.memory,
 			}
 			if err := r.SetupWithManager(mgr); err != nil {

@@ -38,6 +38,7 @@ import (
 	"github.com/naeel/sless/internal/config"
 	"github.com/naeel/sless/internal/image"
 	"github.com/naeel/sless/internal/objectstore"
+	"github.com/naeel/sless/internal/validator"
 	"github.com/naeel/sless/runtimes"
 )
 
@@ -55,9 +56,11 @@ var (
 // testPlatform is a registry and an object store, both real servers in this process, that can be switched off.
 type testPlatform struct {
 	registryHost string
+	storeHost    string
 	config       *config.Config
 	store        *objectstore.S3
 	images       *image.Registry
+	review       *reviewSwitch
 
 	storeDown, registryDown atomic.Bool
 	// deletionRefused makes a registry of those that do not let anybody delete.
@@ -101,7 +104,7 @@ var _ = BeforeSuite(func() {
 	Expect(err).NotTo(HaveOccurred())
 	Expect(Setup(ctx, mgr, Names(), Dependencies{
 		Config: platformS.config, Catalogue: catalogue, Store: platformS.store, Images: platformS.images,
-		Clock: clock.RealClock{}, memory: platformS.memory,
+		Review: platformS.review, Clock: clock.RealClock{}, memory: platformS.memory,
 	})).To(Succeed())
 	go func() {
 		defer GinkgoRecover()
@@ -118,6 +121,7 @@ func startPlatform() *testPlatform {
 	p.registryHost = strings.TrimPrefix(registryServer.URL, "http://")
 	storeServer := httptest.NewServer(switchable(&p.storeDown, gofakes3.New(s3mem.New()).Server()))
 	DeferCleanup(storeServer.Close)
+	p.storeHost = strings.TrimPrefix(storeServer.URL, "http://")
 
 	p.config = &config.Config{
 		Registry: config.Registry{
@@ -126,6 +130,9 @@ func startPlatform() *testPlatform {
 		ObjectStore: config.ObjectStore{Endpoint: "s3.test", SecretName: "sless-object-store"},
 		Builds: config.Builds{
 			Namespace: "sless-builds", KanikoImage: "kaniko:test", BuilderImage: "sless:test", MaxConcurrent: 1,
+		},
+		Git: config.Git{
+			Interval: &metav1.Duration{Duration: time.Hour}, TimeoutSeconds: 60, MaxBytes: 1 << 20, MaxConcurrent: 2,
 		},
 		Functions: config.Functions{MaxBodyBytes: 1 << 20},
 		// The tests make the passes themselves.
@@ -138,11 +145,12 @@ func startPlatform() *testPlatform {
 	}
 	var err error
 	p.store, err = objectstore.New(objectstore.Config{
-		Endpoint: strings.TrimPrefix(storeServer.URL, "http://"), Region: "us-east-1", Bucket: "sless",
+		Endpoint: p.storeHost, Region: "us-east-1", Bucket: "sless",
 		PathStyle: true, Insecure: true, AccessKey: "key", SecretKey: "secret",
 	})
 	Expect(err).NotTo(HaveOccurred())
 	Expect(p.store.EnsureBucket(context.Background())).To(Succeed())
+	p.review = &reviewSwitch{gates: map[string]*validator.Gate{}}
 	p.images, err = image.New(image.Config{Insecure: p.config.Registry.Insecure})
 	Expect(err).NotTo(HaveOccurred())
 	catalogue, err := runtimes.Load()

@@ -43,9 +43,8 @@ type TriggerReconciler struct {
 
 var _ reconcile.Reconciler = (*TriggerReconciler)(nil)
 
-// +kubebuilder:rbac:groups=sless.io,resources=triggers,verbs=get;list;watch;update;patch
-// +kubebuilder:rbac:groups=sless.io,resources=triggers/status,verbs=get;update;patch
-// +kubebuilder:rbac:groups=sless.io,resources=triggers/finalizers,verbs=update
+// +kubebuilder:rbac:groups=sless.io,resources=triggers,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=sless.io,resources=triggers/status,verbs=patch
 // +kubebuilder:rbac:groups=batch,resources=cronjobs,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=networking.k8s.io,resources=ingresses,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=gateway.networking.k8s.io,resources=httproutes,verbs=get;list;watch;create;patch;delete

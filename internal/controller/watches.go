@@ -59,9 +59,15 @@ func functionsForBuild(reader client.Reader) func(context.Context, client.Object
 	}
 }
 
+// buildUnderWay are the reasons of Built while there is a build that may still end well.
+var buildUnderWay = map[string]bool{
+	v1alpha1.ReasonBuilding: true, v1alpha1.ReasonBuildQueued: true, v1alpha1.ReasonUnschedulable: true,
+	v1alpha1.ReasonQuotaExceeded: true, v1alpha1.ReasonPodsRefused: true,
+}
+
 func waitsForBuild(fn *v1alpha1.Function) bool {
 	c := meta.FindStatusCondition(fn.Status.Conditions, v1alpha1.ConditionBuilt)
-	return c != nil && (c.Reason == v1alpha1.ReasonBuilding || c.Reason == v1alpha1.ReasonBuildQueued)
+	return c != nil && buildUnderWay[c.Reason]
 }
 
 // functionsOfDeployNamespace leads from a deploy namespace, or from its policy, to the Functions that run in it.

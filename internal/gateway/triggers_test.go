@@ -30,8 +30,8 @@ func httpTrigger(name, granted string, enabled bool, methods ...v1alpha1.HTTPMet
 	}
 }
 
-func cronTrigger(name string, enabled bool, method v1alpha1.HTTPMethod) *v1alpha1.Trigger {
-	t := httpTrigger(name, "", enabled)
+func cronTrigger(enabled bool, method v1alpha1.HTTPMethod) *v1alpha1.Trigger {
+	t := httpTrigger("c", "", enabled)
 	t.Spec.Type, t.Spec.HTTP = v1alpha1.TriggerTypeCron, nil
 	t.Spec.Cron = &v1alpha1.CronTrigger{Schedule: "* * * * *", Method: method}
 	return t
@@ -80,19 +80,19 @@ func TestAdmit(t *testing.T) {
 			want: "405 MethodNotAllowed GET",
 		},
 		"only cron is enabled: the path takes no more than it took": {
-			triggers: triggers{httpTrigger("a", "", false, "GET"), cronTrigger("c", true, "")}, method: "DELETE",
+			triggers: triggers{httpTrigger("a", "", false, "GET"), cronTrigger(true, "")}, method: "DELETE",
 			want: "405 MethodNotAllowed GET",
 		},
-		"only cron there is": {triggers: triggers{cronTrigger("c", true, "")}, method: "DELETE"},
+		"only cron there is": {triggers: triggers{cronTrigger(true, "")}, method: "DELETE"},
 		"cron calls although http does not let it": {
-			triggers: triggers{httpTrigger("a", "", true, "GET"), cronTrigger("c", true, "")}, method: "POST", trigger: "c",
+			triggers: triggers{httpTrigger("a", "", true, "GET"), cronTrigger(true, "")}, method: "POST", trigger: "c",
 		},
 		"cron calls with its own method only": {
-			triggers: triggers{httpTrigger("a", "", true, "GET"), cronTrigger("c", true, "PUT")}, method: "POST", trigger: "c",
+			triggers: triggers{httpTrigger("a", "", true, "GET"), cronTrigger(true, "PUT")}, method: "POST", trigger: "c",
 			want: "405 MethodNotAllowed GET",
 		},
 		"a disabled cron trigger does not call": {
-			triggers: triggers{httpTrigger("a", "", true, "GET"), cronTrigger("c", false, "")}, method: "POST", trigger: "c",
+			triggers: triggers{httpTrigger("a", "", true, "GET"), cronTrigger(false, "")}, method: "POST", trigger: "c",
 			want: "405 MethodNotAllowed GET",
 		},
 		"an http trigger's name opens nothing": {
@@ -251,7 +251,7 @@ func TestCachedResolverTriggers(t *testing.T) {
 
 func TestTrimTrigger(t *testing.T) {
 	t.Parallel()
-	trigger := cronTrigger("c", true, "PUT")
+	trigger := cronTrigger(true, "PUT")
 	trigger.Spec.Cron.TimeZone = "Etc/UTC"
 	trigger.Annotations = map[string]string{"a": "b"}
 	trigger.Status = v1alpha1.TriggerStatus{Host: "h.example.com", URL: "http://h.example.com"}
@@ -259,7 +259,7 @@ func TestTrimTrigger(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := cronTrigger("c", true, "PUT")
+	want := cronTrigger(true, "PUT")
 	want.Spec.Cron.Schedule = ""
 	want.Status.Host = "h.example.com"
 	if diff := cmp.Diff(any(want), got); diff != "" {

@@ -84,6 +84,17 @@ func BuildJob(key string) string {
 	return "build-" + key
 }
 
+// PreflightJob returns the name of the Job that tries out a revision of a Function's pods. A revision covers the Function's
+// UID, so that two Functions never share one.
+func PreflightJob(revision string) string {
+	return "preflight-" + revision
+}
+
+// GitJob returns the name of the Job of a fetch from a git repository.
+func GitJob(key string) string {
+	return "git-" + key
+}
+
 // PublicPath returns the path at which the gateway serves a Function.
 func PublicPath(namespace, name string) string {
 	return "/fn/" + namespace + "/" + name

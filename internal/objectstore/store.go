@@ -58,9 +58,21 @@ type Object struct {
 	LastModified time.Time
 }
 
+// Ends of the keys of code and of what a review said about it.
+const (
+	CodeSuffix   = ".tar.gz"
+	ReviewSuffix = ".review.json"
+)
+
 // CodeKey gives the key for the source of a function in a user namespace. The digest may have its "sha256:".
 func CodeKey(namespace, digest string) string {
-	return namespace + "/" + strings.TrimPrefix(digest, "sha256:") + ".tar.gz"
+	return namespace + "/" + strings.TrimPrefix(digest, "sha256:") + CodeSuffix
+}
+
+// ReviewKey gives the key for the verdicts about that source. It exists as long as the source is of interest, also when
+// the source itself was refused and never stored.
+func ReviewKey(namespace, digest string) string {
+	return namespace + "/" + strings.TrimPrefix(digest, "sha256:") + ReviewSuffix
 }
 
 // CodePrefix begins the keys of a user namespace.

@@ -264,7 +264,7 @@ var _ = Describe("A run of a function", func() {
 			Expect(now.Status.Attempts).To(BeEquivalentTo(1), how)
 		}
 		large := currentJob(ctx, jobs["large"])
-		Expect(large.Status.ResultTruncated).To(Equal(ptr.To(true)))
+		Expect(large.Status.ResultTruncated).To(Equal(new(true)))
 		Expect(large.Status.Result).To(BeNil())
 		Expect(logOf(ctx, large.Status.Logs.Namespace, large.Status.Logs.Pod)).To(ContainSubstring(strings.Repeat("y", 5000)))
 		kubectlWait(ctx, jobs["raise"], "Failed")
@@ -350,6 +350,22 @@ var _ = Describe("A run of a function", func() {
 		Expect(k8s.Create(ctx, fj)).To(Succeed())
 		killManager(ctx)
 		Eventually(phase(ctx, fj)).Should(Equal("Succeeded 1"))
+		By("having no room in the quota")
+		quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "full", Namespace: naming.DeployNamespace(fn.Namespace)}}
+		quota.Spec.Hard = corev1.ResourceList{corev1.ResourcePods: resource.MustParse("1")}
+		Expect(k8s.Create(ctx, quota)).To(Succeed())
+		Eventually(func() bool {
+			Expect(k8s.Get(ctx, client.ObjectKeyFromObject(quota), quota)).To(Succeed())
+			used := quota.Status.Used[corev1.ResourcePods]
+			return used.Value() > 0
+		}).Should(BeTrue())
+		refused := jobOf(fn, "refused", `{"to":1}`)
+		Expect(k8s.Create(ctx, refused)).To(Succeed())
+		Eventually(func() string { return currentJob(ctx, refused).Status.Message }).Should(HavePrefix("QuotaExceeded: "))
+		Expect(k8s.Delete(ctx, quota)).To(Succeed())
+		Eventually(phase(ctx, refused)).Should(Equal("Succeeded 1"))
+		Expect(currentJob(ctx, refused).Status.Message).To(BeEmpty())
+
 		By("running a function that is switched off, and cleaning up after the time that is given")
 		change(ctx, fn, func(f *v1alpha1.Function) { f.Spec.Replicas = ptr.To[int32](0) })
 		Eventually(func() v1alpha1.FunctionPhase { return current(ctx, fn).Status.Phase }).Should(Equal(v1alpha1.PhaseDisabled))
@@ -406,4 +422,3 @@ func killManager(ctx context.Context) {
 		Expect(client.IgnoreNotFound(k8s.Delete(ctx, &pods.Items[i], client.GracePeriodSeconds(0)))).To(Succeed())
 	}
 }
-

@@ -23,6 +23,8 @@ const (
 	// unschedulableAfter is how long a pod may look for a node before the status speaks of it. When many runs begin at
 	// once, most of them wait a moment.
 	unschedulableAfter = 5 * time.Second
+	// refusedAfter is how long a Job has no pod before it is asked why.
+	refusedAfter = 2 * time.Second
 	// resultTruncated begins the message of a run whose result is too long for one.
 	resultTruncated = "ResultTruncated"
 	reasonDeadline  = "DeadlineExceeded"
@@ -108,10 +110,10 @@ func ObserveRun(job *batchv1.Job, pods []corev1.Pod, now time.Time) Run {
 	var failed int32
 	var last, current *corev1.Pod
 	for i := range pods {
-		switch pods[i].Status.Phase {
-		case corev1.PodSucceeded:
+		switch ended, succeeded := attemptEnd(&pods[i]); {
+		case succeeded:
 			return succeededRun(&pods[i], failed+1)
-		case corev1.PodFailed:
+		case ended:
 			failed++
 			last = &pods[i]
 		default:
@@ -145,6 +147,18 @@ func ObserveRun(job *batchv1.Job, pods []corev1.Pod, now time.Time) Run {
 	return run
 }
 
+// LookForRefusal returns how long to wait before the reason is looked for that a run has no pod, or 0 when that is now or
+// there is nothing to look for. Most pods come at once.
+func LookForRefusal(job *batchv1.Job, pods []corev1.Pod, now time.Time) time.Duration {
+	if !MayBeRefused(job, pods) {
+		return 0
+	}
+	if age := now.Sub(job.Status.StartTime.Time); age < refusedAfter {
+		return refusedAfter - max(age, 0)
+	}
+	return 0
+}
+
 func succeededRun(pod *corev1.Pod, attempts int32) Run {
 	run := Run{Attempts: attempts, Ended: true, Succeeded: true, Pod: pod.Name}
 	end := endOf(pod)
@@ -176,6 +190,19 @@ func jobEnd(job *batchv1.Job) (ended, succeeded bool, message string) {
 		}
 	}
 	return false, false, "nothing more is known"
+}
+
+// attemptEnd tells whether an attempt has ended, and how. The kubelet tells of the end of the container up to a second
+// before it makes that the phase of the pod, which no other container can change.
+func attemptEnd(pod *corev1.Pod) (ended, succeeded bool) {
+	switch pod.Status.Phase {
+	case corev1.PodSucceeded:
+		return true, true
+	case corev1.PodFailed:
+		return true, false
+	}
+	end := endOf(pod)
+	return end != nil, end != nil && end.ExitCode == 0
 }
 
 func endOf(pod *corev1.Pod) *corev1.ContainerStateTerminated {

@@ -123,7 +123,7 @@ func podCondition(kind corev1.PodConditionType, status corev1.ConditionStatus, r
 }
 
 func runJob(retries int32, change ...func(*batchv1.JobStatus)) *batchv1.Job {
-	job := &batchv1.Job{Spec: batchv1.JobSpec{BackoffLimit: ptr.To(retries)}}
+	job := &batchv1.Job{Spec: batchv1.JobSpec{BackoffLimit: new(retries)}}
 	for _, c := range change {
 		c(&job.Status)
 	}
@@ -151,6 +151,10 @@ func TestObserveRun(t *testing.T) {
 		"works":      {job: runJob(0), pods: pods(attempt("a", corev1.PodRunning)), want: Run{Attempts: 1}},
 		"succeeded before its Job knows": {job: runJob(0), pods: pods(attempt("a", corev1.PodSucceeded, endedWith(0, "Completed", `{"a":1}`))),
 			want: Run{Attempts: 1, Ended: true, Succeeded: true, Pod: "a", Result: []byte(`{"a":1}`)}},
+		"succeeded before its pod says so": {job: runJob(0), pods: pods(attempt("a", corev1.PodRunning, endedWith(0, "Completed", "1"))),
+			want: Run{Attempts: 1, Ended: true, Succeeded: true, Pod: "a", Result: []byte("1")}},
+		"failed before its pod says so": {job: runJob(1), pods: pods(attempt("a", corev1.PodRunning, endedWith(1, "Error", "HandlerFailed: no"))),
+			want: Run{Attempts: 2, Pod: "a", Reason: "HandlerFailed", Message: "no"}},
 		"null": {job: runJob(0), pods: pods(attempt("a", corev1.PodSucceeded, endedWith(0, "Completed", "null"))),
 			want: Run{Attempts: 1, Ended: true, Succeeded: true, Pod: "a"}},
 		"not JSON": {job: runJob(0), pods: pods(attempt("a", corev1.PodSucceeded, endedWith(0, "Completed", "hm"))),
@@ -222,6 +226,32 @@ func TestObserveRun(t *testing.T) {
 			t.Parallel()
 			if diff := cmp.Diff(tc.want, ObserveRun(tc.job, tc.pods, runTime.Add(tc.at))); diff != "" {
 				t.Errorf("ObserveRun (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestLookForRefusal(t *testing.T) {
+	t.Parallel()
+	started := runJob(0, func(s *batchv1.JobStatus) { s.StartTime = &metav1.Time{Time: runTime} })
+	tests := map[string]struct {
+		job  *batchv1.Job
+		pods []corev1.Pod
+		at   time.Duration
+		want time.Duration
+	}{
+		"Job not looked at yet": {job: runJob(0)},
+		"has a pod":             {job: started, pods: []corev1.Pod{attempt("a", corev1.PodPending)}},
+		"a moment without":      {job: started, at: time.Second, want: time.Second},
+		"too long without":      {job: started, at: 2 * time.Second},
+		"a clock behind":        {job: started, at: -time.Hour, want: 2 * time.Second},
+		"Job gone":              {},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := LookForRefusal(tc.job, tc.pods, runTime.Add(tc.at)); got != tc.want {
+				t.Errorf("LookForRefusal = %s, want %s", got, tc.want)
 			}
 		})
 	}

@@ -88,8 +88,14 @@ func (u *Usage) addImage(ref string) {
 	}
 }
 
-// NeedsObject tells whether the object with the key is needed.
-func (u *Usage) NeedsObject(key string) bool { return u.objects[key] }
+// NeedsObject tells whether the object with the key is needed. What was said about code in a review is needed as long as the
+// code.
+func (u *Usage) NeedsObject(key string) bool {
+	if code, ok := strings.CutSuffix(key, objectstore.ReviewSuffix); ok {
+		key = code + objectstore.CodeSuffix
+	}
+	return u.objects[key]
+}
 
 // NeedsImage tells whether an image is needed under any of its names. An image that is removed is gone under all of them.
 func (u *Usage) NeedsImage(image RegistryImage) bool {
@@ -125,6 +131,12 @@ var (
 
 // IsCodeKey tells whether a key is of the form of objectstore.CodeKey.
 func IsCodeKey(key string) bool { return codeKey.MatchString(key) }
+
+// IsReviewKey tells whether a key is of the form of objectstore.ReviewKey.
+func IsReviewKey(key string) bool {
+	code, ok := strings.CutSuffix(key, objectstore.ReviewSuffix)
+	return ok && IsCodeKey(code+objectstore.CodeSuffix)
+}
 
 // MadeBySless tells whether all tags of an image are content hashes, as sless gives them. A tag that somebody else has set
 // keeps the image.

@@ -46,6 +46,10 @@ func TestUsageOfObjects(t *testing.T) {
 		if got := usage.NeedsObject(key); got != want {
 			t.Errorf("%s: got %v", key, got)
 		}
+		review := strings.TrimSuffix(key, objectstore.CodeSuffix) + objectstore.ReviewSuffix
+		if got := usage.NeedsObject(review); got != want {
+			t.Errorf("%s: got %v", review, got)
+		}
 	}
 }
 
@@ -116,6 +120,12 @@ func TestIsCodeKey(t *testing.T) {
 	} {
 		if got := IsCodeKey(key); got != want {
 			t.Errorf("%s: got %v", key, got)
+		}
+		if review := strings.TrimSuffix(key, ".tar.gz") + ".review.json"; IsReviewKey(review) != want && key != "shop/"+hex {
+			t.Errorf("%s: got %v", review, !want)
+		}
+		if IsReviewKey(key) {
+			t.Errorf("%s is taken for a review", key)
 		}
 	}
 }

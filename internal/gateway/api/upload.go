@@ -43,9 +43,11 @@ type uploadAnswer struct {
 	Entries int `json:"entries"`
 	// Unchanged means that the Function had this code before.
 	Unchanged bool `json:"unchanged"`
+	// Warnings are sentences about code that was taken, such as that it was not reviewed.
+	Warnings []string `json:"warnings,omitempty"`
 }
 
-// upload takes a zip, stores its canonical archive and points the Function at it. The Function is changed last and in
+// upload takes a zip, has it reviewed, stores its canonical archive and points the Function at it. The Function is changed last and in
 // one step, so it never names code that is not there, and of two uploads at once the one that ends last wins.
 func (s *Server) upload(w http.ResponseWriter, r *http.Request) error {
 	if err := checkUpload(r); err != nil {
@@ -71,6 +73,10 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer func() { _ = code.Close() }()
+	warnings, err := s.review(ctx, fn, code, summary)
+	if err != nil {
+		return err
+	}
 	s.cfg.Log.Info("Storing uploaded code", "function", klog.KObj(fn), "digest", summary.Digest,
 		"bytes", summary.Size, "requestID", w.Header().Get(gateway.HeaderRequestID))
 	stored := objectstore.Archive{
@@ -93,7 +99,7 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request) error {
 	}
 	writeJSON(w, http.StatusOK, uploadAnswer{
 		SHA256: digits, SizeBytes: summary.Size, Entries: summary.Entries,
-		Unchanged: fn.Spec.Source.Upload.SHA256 == digits,
+		Unchanged: fn.Spec.Source.Upload.SHA256 == digits, Warnings: warnings,
 	})
 	return nil
 }

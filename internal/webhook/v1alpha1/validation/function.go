@@ -63,9 +63,9 @@ func ValidateFunctionUpdate(old, changed *v1alpha1.Function, catalogue Catalogue
 }
 
 // validateEntrypoint checks the entrypoint's file where the files are known: in inline source. For other sources the
-// controller checks once it has them.
+// controller checks once it has them. A build that sees the whole source may make the file.
 func validateEntrypoint(fn *v1alpha1.Function, rt runtimes.Runtime, path *field.Path) []Problem {
-	if fn.Spec.Source.Inline == nil {
+	if fn.Spec.Source.Inline == nil || fn.Spec.Build.Strategy == v1alpha1.BuildStrategyFull {
 		return nil
 	}
 	files := fn.Spec.Source.Inline.Files

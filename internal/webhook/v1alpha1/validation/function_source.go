@@ -5,10 +5,7 @@ package validation
 import (
 	"fmt"
 	"maps"
-	"net/url"
-	stdpath "path"
 	"slices"
-	"strings"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -35,8 +32,8 @@ func validateSource(source v1alpha1.FunctionSource, path *field.Path) []Problem 
 
 func validateInline(inline *v1alpha1.InlineSource, path *field.Path) []Problem {
 	total := 0
-	for name, text := range inline.Files {
-		total += len(name) + len(text)
+	for file, text := range inline.Files {
+		total += len(file) + len(text)
 	}
 	var problems []Problem
 	if total > v1alpha1.MaxInlineSourceBytes {
@@ -50,30 +47,6 @@ func validateInline(inline *v1alpha1.InlineSource, path *field.Path) []Problem {
 	if err := archive.CheckPaths(names, archive.DefaultInlineLimits); err != nil {
 		problems = append(problems, Problem{Reason: v1alpha1.ReasonSourceInvalid,
 			Err: field.Invalid(path, fmt.Sprintf("%d files", len(names)), err.Error())})
-	}
-	return problems
-}
-
-// validateGit refuses what git would take for something else than it is. Whether the repository exists is found out when
-// it is fetched.
-func validateGit(git *v1alpha1.GitSource, path *field.Path) []Problem {
-	var problems []Problem
-	invalid := func(child, value, detail string) {
-		problems = append(problems, Problem{Reason: v1alpha1.ReasonSourceInvalid,
-			Err: field.Invalid(path.Child(child), value, detail)})
-	}
-	if u, err := url.Parse(git.URL); err == nil && u.User != nil {
-		if _, ok := u.User.Password(); ok {
-			invalid("url", u.Redacted(), "may not hold a password; put it into a Secret and name it in secretName")
-		}
-	}
-	if strings.HasPrefix(git.Revision, "-") || strings.ContainsAny(git.Revision, " \t\r\n") {
-		invalid("revision", git.Revision, "must be a branch, a tag or a commit, such as main")
-	}
-	if p := git.Path; p != "" {
-		if cleaned := stdpath.Clean(p); stdpath.IsAbs(p) || cleaned == ".." || strings.HasPrefix(cleaned, "../") {
-			invalid("path", p, "must be a folder inside the repository, without a slash at the beginning and without ..")
-		}
 	}
 	return problems
 }

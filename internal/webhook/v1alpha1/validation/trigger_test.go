@@ -109,7 +109,7 @@ func TestValidateFunctionJob(t *testing.T) {
 	}{
 		"without an event":    {job: job("j", "n", "f", 0, "")},
 		"with an event":       {job: job("j", "n", "f", 1, `[1]`)},
-		"event that is huge":  {job: job("j", "n", "f", 1, `"`+strings.Repeat("x", 70<<10)+`"`), want: []string{"EventTooLarge spec.event"}},
+		"event that is huge":  {job: job("j", "n", "f", 1, `"`+strings.Repeat("x", v1alpha1.MaxJobEventBytes)+`"`), want: []string{"EventTooLarge spec.event"}},
 		"event that is cut":   {job: job("j", "n", "f", 1, `[1`), want: []string{"EventInvalid spec.event"}},
 		"name too long":       {job: job(strings.Repeat("j", 53), "n", "f", 1, ""), want: []string{"InvalidSpec metadata.name"}},
 		"function impossible": {job: job("j", "n", "1f", 1, ""), want: []string{"InvalidSpec spec.functionRef.name"}},
