@@ -8,6 +8,7 @@ import (
 	"crypto/tls"
 	"flag"
 	"fmt"
+	httpv1beta1 "github.com/kedacore/http-add-on/operator/apis/http/v1beta1"
 	"math"
 	"os"
 	"slices"
@@ -128,6 +129,7 @@ func newManager(opts options, webhooks webhook.Server) (ctrl.Manager, error) {
 	scheme := runtime.NewScheme()
 	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
 	utilruntime.Must(v1alpha1.AddToScheme(scheme))
+	utilruntime.Must(httpv1beta1.AddToScheme(scheme))
 	// +kubebuilder:scaffold:scheme
 
 	metrics := metricsserver.Options{

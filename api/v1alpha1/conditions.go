@@ -61,6 +61,7 @@ const (
 	ReasonAtZero           = "AtZero"
 	ReasonAtMaxReplicas    = "AtMaxReplicas"
 	ReasonPaused           = "Paused"
+	ReasonWaking           = "Waking"
 	ReasonFunctionNotFound = "FunctionNotFound"
 	ReasonRunning          = "Running"
 	ReasonSkipped          = "Skipped"

@@ -5,6 +5,7 @@ package controller
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	httpv1beta1 "github.com/kedacore/http-add-on/operator/apis/http/v1beta1"
@@ -17,7 +18,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
@@ -130,4 +133,14 @@ func (r *FunctionReconciler) scalingFunctions(ctx context.Context, _ client.Obje
 		}
 	}
 	return requests
+}
+
+// isAutoscalerDefinition lets through the definitions of the autoscaler's kinds, when they come and when they go.
+func isAutoscalerDefinition() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc:  func(e event.CreateEvent) bool { return slices.Contains(autoscalerDefinitions, e.Object.GetName()) },
+		UpdateFunc:  func(event.UpdateEvent) bool { return false },
+		DeleteFunc:  func(e event.DeleteEvent) bool { return slices.Contains(autoscalerDefinitions, e.Object.GetName()) },
+		GenericFunc: func(event.GenericEvent) bool { return false },
+	}
 }

@@ -49,6 +49,7 @@ type FunctionReconciler struct {
 	Clock    clock.PassiveClock
 
 	*memory
+	scaler *autoscaler
 }
 
 var _ reconcile.Reconciler = (*FunctionReconciler)(nil)
@@ -64,6 +65,9 @@ var _ reconcile.Reconciler = (*FunctionReconciler)(nil)
 // +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=networking.k8s.io,resources=networkpolicies,verbs=get;list;watch;create;patch
 // +kubebuilder:rbac:groups="",resources=events,verbs=list
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get;list;watch
+// +kubebuilder:rbac:groups=keda.sh,resources=scaledobjects,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=http.keda.sh,resources=interceptorroutes,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // Reconcile makes one pass over a Function.
@@ -80,6 +84,7 @@ func (r *FunctionReconciler) Reconcile(ctx context.Context, req ctrl.Request) (c
 		r.ensureFinalizer,
 		r.observeWorkload,
 		r.observeTriggers,
+		r.observeScaling,
 		r.freezeOrThaw,
 		r.validate,
 		r.resolveSource,
@@ -88,7 +93,9 @@ func (r *FunctionReconciler) Reconcile(ctx context.Context, req ctrl.Request) (c
 		r.ensureImage,
 		r.ensureDeployNamespace,
 		r.ensureMirrors,
+		r.handReplicasOver,
 		r.ensureWorkload,
+		r.ensureScaling,
 		r.removeOldMirrors,
 		r.tellSourceFault,
 	)

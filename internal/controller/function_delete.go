@@ -30,6 +30,9 @@ func (r *FunctionReconciler) delete(ctx context.Context, fn *v1alpha1.Function) 
 	ctx, cancel := context.WithTimeout(ctx, deleteTimeout)
 	defer cancel()
 	deployNamespace, builds := naming.DeployNamespace(fn.Namespace), r.Config.Builds.Namespace
+	if err := r.deleteScaling(ctx, fn.UID, deployNamespace); err != nil {
+		return err
+	}
 	for _, set := range []struct {
 		list      client.ObjectList
 		namespace string

@@ -5,11 +5,14 @@ package controller
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	httpv1beta1 "github.com/kedacore/http-add-on/operator/apis/http/v1beta1"
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -23,14 +26,14 @@ const fieldOwnerReplicas = "sless-replicas"
 
 // observeScaling finds out who sets the number of replicas.
 func (r *FunctionReconciler) observeScaling(ctx context.Context, s *functionScope) error {
-	installed, err := r.Autoscaler.Installed(ctx)
+	installed, err := r.scaler.Installed(ctx)
 	s.scaling = plan.ScalingModeOf(s.fn, installed)
 	if err != nil || !installed {
 		return err
 	}
 	s.autoscaler = true
 	scaledObject := newScaledObject()
-	found, err := r.Autoscaler.Own(ctx, client.ObjectKey{Namespace: s.deployNamespace(), Name: s.fn.Name}, scaledObject)
+	found, err := r.scaler.Own(ctx, client.ObjectKey{Namespace: s.deployNamespace(), Name: s.fn.Name}, scaledObject)
 	if err != nil {
 		return err
 	}
@@ -73,7 +76,8 @@ func (r *FunctionReconciler) ensureScaling(ctx context.Context, s *functionScope
 		Scaler:          r.Config.Scaling.Scaler,
 		StartupTimeout:  time.Duration(r.Config.Scaling.StartupTimeoutSeconds) * time.Second,
 		PollingInterval: time.Duration(r.Config.Scaling.PollingIntervalSeconds) * time.Second,
-		Paused:          s.disabled,
+		Mirrors:         slices.Collect(maps.Values(s.mirrors)),
+		Paused:          s.disabled != "",
 	}
 	route := resources.InterceptorRoute(s.fn, options)
 	if err := r.applyScaling(ctx, s, route, &httpv1beta1.InterceptorRoute{}); err != nil {
@@ -84,7 +88,7 @@ func (r *FunctionReconciler) ensureScaling(ctx context.Context, s *functionScope
 
 // applyScaling is applyOwned for objects that are in the autoscaler's own cache.
 func (r *FunctionReconciler) applyScaling(ctx context.Context, s *functionScope, wanted, existing client.Object) error {
-	found, err := r.Autoscaler.Find(ctx, client.ObjectKeyFromObject(wanted), existing)
+	found, err := r.scaler.Find(ctx, client.ObjectKeyFromObject(wanted), existing)
 	if err != nil {
 		return err
 	}
@@ -106,7 +110,7 @@ func (r *FunctionReconciler) removeScaling(ctx context.Context, s *functionScope
 	}
 	key := client.ObjectKey{Namespace: s.deployNamespace(), Name: s.fn.Name}
 	for _, obj := range []client.Object{newScaledObject(), &httpv1beta1.InterceptorRoute{}} {
-		found, err := r.Autoscaler.Own(ctx, key, obj)
+		found, err := r.scaler.Own(ctx, key, obj)
 		if err != nil {
 			return err
 		}
@@ -124,4 +128,20 @@ func newScaledObject() *unstructured.Unstructured {
 	obj := &unstructured.Unstructured{}
 	obj.SetGroupVersionKind(resources.ScaledObjectKind)
 	return obj
+}
+
+// deleteScaling deletes what the autoscaler has for a Function that is being deleted. Without KEDA there is nothing.
+func (r *FunctionReconciler) deleteScaling(ctx context.Context, owner types.UID, namespace string) error {
+	installed, err := r.scaler.Installed(ctx)
+	if err != nil || !installed {
+		return err
+	}
+	scaledObjects := &unstructured.UnstructuredList{}
+	scaledObjects.SetGroupVersionKind(resources.ScaledObjectKind.GroupVersion().WithKind(resources.ScaledObjectKind.Kind + "List"))
+	for _, list := range []client.ObjectList{scaledObjects, &httpv1beta1.InterceptorRouteList{}} {
+		if err := deleteOwned(ctx, r.Client, r.APIReader, owner, list, namespace); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -9,8 +9,10 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/naeel/sless/api/v1alpha1"
+	"github.com/naeel/sless/internal/controller/plan"
 	"github.com/naeel/sless/internal/controller/resources"
 	"github.com/naeel/sless/internal/image"
 	"github.com/naeel/sless/internal/naming"
@@ -29,6 +31,10 @@ type functionScope struct {
 	// triggers are all that refer to the Function. disabled says why they switch it off, and is empty when they do not.
 	triggers []v1alpha1.Trigger
 	disabled string
+	// autoscaler tells whether KEDA is installed, scaling who sets the replicas, and scaledObject is the Function's, or nil.
+	autoscaler   bool
+	scaling      plan.ScalingMode
+	scaledObject *unstructured.Unstructured
 
 	// What the phases found, in the order of the way of the code.
 	runtime    runtimes.Runtime

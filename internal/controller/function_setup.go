@@ -9,6 +9,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -28,8 +29,15 @@ func (r *FunctionReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	if r.memory == nil {
 		r.memory = newMemory(r.Config.Cleanup.On())
 	}
+	scaler, err := newAutoscaler(mgr)
+	if err != nil {
+		return err
+	}
+	r.scaler = scaler
+	definition := &metav1.PartialObjectMetadata{}
+	definition.SetGroupVersionKind(definitionKind)
 	toFunction := handler.EnqueueRequestsFromMapFunc(functionForObject)
-	err := ctrl.NewControllerManagedBy(mgr).
+	scaler.controller, err = ctrl.NewControllerManagedBy(mgr).
 		Named("function").
 		For(&v1alpha1.Function{}, builder.WithPredicates(functionChanged())).
 		Watches(&v1alpha1.Trigger{}, handler.EnqueueRequestsFromMapFunc(functionForTrigger),
@@ -37,6 +45,8 @@ func (r *FunctionReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&appsv1.Deployment{}, toFunction).
 		Watches(&corev1.Service{}, toFunction).
 		Watches(&corev1.Pod{}, toFunction).
+		WatchesMetadata(definition, handler.EnqueueRequestsFromMapFunc(r.scalingFunctions),
+			builder.WithPredicates(isAutoscalerDefinition())).
 		WatchesMetadata(&corev1.Secret{}, r.functionsReferringTo(resources.SourceSecret)).
 		WatchesMetadata(&corev1.ConfigMap{}, r.functionsReferringTo(resources.SourceConfigMap)).
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.functionsOfDeployNamespace)).
@@ -46,7 +56,7 @@ func (r *FunctionReconciler) SetupWithManager(mgr ctrl.Manager) error {
 			MaxConcurrentReconciles: functionWorkers,
 			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](retryBase, retryMax),
 		}).
-		Complete(r)
+		Build(r)
 	if err != nil {
 		return fmt.Errorf("setting up the Function controller: %w", err)
 	}

@@ -49,7 +49,7 @@ func computeFunctionStatus(s *functionScope, fault *phaseError, cfg *config.Conf
 		set(cause, causeVerdict(s, fault, cause))
 	}
 	set(v1alpha1.ConditionAvailable, availableVerdict(s))
-	set(v1alpha1.ConditionScalingActive, scalingVerdict(s.fn))
+	set(v1alpha1.ConditionScalingActive, scalingVerdict(s))
 	set(v1alpha1.ConditionReady, ready.verdict)
 	set(v1alpha1.ConditionReconciling, flag(ready.reconciling, ready.verdict))
 	set(v1alpha1.ConditionStalled, flag(ready.stalled, ready.verdict))
@@ -113,6 +113,9 @@ func readyVerdict(s *functionScope, fault *phaseError) readiness {
 	if refused := plan.ReplicaFailure(s.deployment); refused != nil {
 		return readiness{verdict: failed(refused.Reason, refused.Message), reconciling: true}
 	}
+	if s.scaling == plan.ScalingAuto && plan.Settled(s.deployment, s.revision) {
+		return readiness{verdict: succeeded(v1alpha1.ReasonReady, "calls are answered by the wanted version")}
+	}
 	return readiness{verdict: unknown(v1alpha1.ReasonRollingOut, "the new version is starting"), reconciling: true}
 }
 
@@ -140,6 +143,9 @@ func faultReadiness(fault *phaseError) readiness {
 }
 
 func rolledOutReadiness(s *functionScope) readiness {
+	if s.scaling == plan.ScalingAuto && ptr.Deref(s.deployment.Spec.Replicas, 1) == 0 {
+		return readiness{verdict: succeeded(v1alpha1.ReasonReady, "the function is idle at zero replicas; the next call wakes it")}
+	}
 	if ptr.Deref(s.deployment.Spec.Replicas, 1) == 0 {
 		return readiness{
 			verdict: failed(v1alpha1.ReasonScaledToZero, "spec.replicas is 0, so that nothing answers calls"), stalled: true,
@@ -172,21 +178,30 @@ func availableVerdict(s *functionScope) verdict {
 		return succeeded(v1alpha1.ReasonReady, "a version answers calls")
 	case s.disabled != "":
 		return failed(v1alpha1.ReasonDisabled, s.disabled)
+	case ptr.Deref(s.deployment.Spec.Replicas, 1) == 0 && s.scaling == plan.ScalingAuto:
+		return succeeded(v1alpha1.ReasonAtZero, "a call wakes the function")
 	case ptr.Deref(s.deployment.Spec.Replicas, 1) == 0:
 		return failed(v1alpha1.ReasonScaledToZero, "spec.replicas is 0")
 	}
 	if fault := plan.PodFault(s.pods, wantedRevision(s.deployment)); fault != nil {
 		return failed(fault.Reason, fault.Message)
 	}
+	if s.scaling == plan.ScalingAuto && plan.Settled(s.deployment, wantedRevision(s.deployment)) {
+		return succeeded(v1alpha1.ReasonWaking, "the function wakes; calls wait for its first replica")
+	}
 	return failed(v1alpha1.ReasonRollingOut, "no pod is ready yet")
 }
 
-func scalingVerdict(fn *v1alpha1.Function) verdict {
-	if fn.Spec.Replicas != nil {
-		return failed(v1alpha1.ReasonFixedReplicas, "spec.replicas sets the number of replicas")
+func scalingVerdict(s *functionScope) verdict {
+	facts := plan.ScalingFacts{Mode: s.scaling, Disabled: s.disabled != "", ScaledObject: s.scaledObject}
+	if s.deployment != nil {
+		facts.Replicas = ptr.Deref(s.deployment.Spec.Replicas, 1)
 	}
-	return failed(v1alpha1.ReasonNoAutoscaler,
-		"this version does not scale by itself: the function runs at minReplicas, but at least at one")
+	active, reason, message := plan.ScalingState(s.fn, facts)
+	if active {
+		return succeeded(reason, message)
+	}
+	return failed(reason, message)
 }
 
 func phaseOf(ready readiness) v1alpha1.FunctionPhase {

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/naeel/sless/api/v1alpha1"
+	"github.com/naeel/sless/internal/controller/plan"
 	"github.com/naeel/sless/internal/controller/resources"
 )
 
@@ -59,7 +60,7 @@ func (r *FunctionReconciler) ensureDeployNamespace(ctx context.Context, s *funct
 	if err := apply(ctx, r.Client, wanted); err != nil {
 		return err
 	}
-	return apply(ctx, r.Client, resources.NetworkPolicy(s.fn.Namespace, r.Config.Gateway.Namespace))
+	return apply(ctx, r.Client, resources.NetworkPolicy(s.fn.Namespace, r.Config.Gateway.Namespace, r.Config.Scaling.Namespace))
 }
 
 // ensureWorkload makes the Deployment and the Service agree with the Function.
@@ -82,6 +83,9 @@ func (r *FunctionReconciler) ensureWorkload(ctx context.Context, s *functionScop
 // installed, the fixed one, or enough to answer calls. It is the one place that decides. nil leaves the number to an
 // autoscaler.
 func wantedReplicas(s *functionScope) *int32 {
+	if s.scaling == plan.ScalingAuto {
+		return nil
+	}
 	if s.disabled != "" {
 		return ptr.To[int32](0)
 	}

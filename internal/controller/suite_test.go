@@ -5,6 +5,7 @@ package controller
 import (
 	"context"
 	"fmt"
+	httpv1beta1 "github.com/kedacore/http-add-on/operator/apis/http/v1beta1"
 	"io"
 	"log"
 	"net/http"
@@ -79,6 +80,7 @@ var _ = BeforeSuite(func() {
 	SetDefaultEventuallyPollingInterval(interval)
 	ctx, cancel := context.WithCancel(context.Background())
 	Expect(v1alpha1.AddToScheme(scheme.Scheme)).To(Succeed())
+	Expect(httpv1beta1.AddToScheme(scheme.Scheme)).To(Succeed())
 
 	testEnv := &envtest.Environment{
 		CRDDirectoryPaths:     []string{filepath.Join("..", "..", "config", "crd", "bases")},

@@ -73,7 +73,7 @@ func NextPreflight(state PreflightState) PreflightStep {
 	switch {
 	case state.Deployment != nil && state.Deployment.Labels[v1alpha1.LabelRevision] == state.Revision:
 		return PreflightStep{Action: PreflightPass}
-	case state.Deployment == nil && ptr.Deref(state.Replicas, 0) > 0:
+	case state.Deployment == nil && ptr.Deref(state.Replicas, 1) > 0:
 		// There is no old version to keep.
 		return PreflightStep{Action: PreflightPass}
 	case job == nil && runsNone(state):

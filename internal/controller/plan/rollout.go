@@ -22,6 +22,24 @@ func RolledOut(d *appsv1.Deployment, revision string) bool {
 		d.Status.Replicas == d.Status.UpdatedReplicas
 }
 
+// Settled tells whether the Deployment has once run the revision, all of it and nothing else. It stays true while the
+// number of replicas goes up from zero and down again.
+func Settled(d *appsv1.Deployment, revision string) bool {
+	if d == nil || revision == "" || d.Labels[v1alpha1.LabelRevision] != revision ||
+		d.Status.ObservedGeneration < d.Generation || d.Status.Replicas != d.Status.UpdatedReplicas {
+		return false
+	}
+	for _, c := range d.Status.Conditions {
+		if c.Type == appsv1.DeploymentProgressing {
+			return c.Status == corev1.ConditionTrue && c.Reason == newReplicaSetAvailable
+		}
+	}
+	return false
+}
+
+// newReplicaSetAvailable is what the Deployment controller says once a new version was available. Scaling does not change it.
+const newReplicaSetAvailable = "NewReplicaSetAvailable"
+
 // ReplicaFailure returns why the API server refuses to create pods, such as an exhausted quota, or nil.
 func ReplicaFailure(d *appsv1.Deployment) *Fault {
 	if d == nil {

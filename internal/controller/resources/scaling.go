@@ -3,6 +3,7 @@
 package resources
 
 import (
+	"slices"
 	"time"
 
 	httpv1beta1 "github.com/kedacore/http-add-on/operator/apis/http/v1beta1"
@@ -45,6 +46,9 @@ type ScalingOptions struct {
 	StartupTimeout time.Duration
 	// PollingInterval is how often KEDA looks whether the function is idle.
 	PollingInterval time.Duration
+	// Mirrors are the names of the copies of Secrets and ConfigMaps that the pods use. KEDA reads them with the pod template
+	// when the ScaledObject changes, and fails later when they are gone, so the ScaledObject changes with them.
+	Mirrors []string
 	// Paused holds the function at zero replicas.
 	Paused bool
 }
@@ -104,7 +108,7 @@ func ScaledObject(fn *v1alpha1.Function, opt ScalingOptions) *unstructured.Unstr
 			},
 			"triggers": []any{map[string]any{
 				"type":     "external-push",
-				"metadata": map[string]any{"scalerAddress": opt.Scaler, "interceptorRoute": fn.Name},
+				"metadata": triggerMetadata(fn, opt),
 			}},
 		},
 	}}
@@ -117,6 +121,14 @@ func ScaledObject(fn *v1alpha1.Function, opt ScalingOptions) *unstructured.Unstr
 	}
 	obj.SetAnnotations(meta.Annotations)
 	return obj
+}
+
+func triggerMetadata(fn *v1alpha1.Function, opt ScalingOptions) map[string]any {
+	metadata := map[string]any{"scalerAddress": opt.Scaler, "interceptorRoute": fn.Name}
+	if len(opt.Mirrors) > 0 {
+		metadata["mirrors"] = naming.Key(slices.Sorted(slices.Values(opt.Mirrors))...)
+	}
+	return metadata
 }
 
 // idleTimes splits idleSeconds into the time for which a call counts as activity and the time that KEDA waits after that.

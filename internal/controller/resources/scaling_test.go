@@ -34,7 +34,7 @@ func TestScalingGolden(t *testing.T) {
 		RequestsPerSecond: ptr.To[int32](50), IdleSeconds: ptr.To[int32](20),
 	})
 	paused := scalingOptions()
-	paused.Paused = true
+	paused.Paused, paused.Mirrors = true, []string{"two", "one"}
 	testutil.Golden(t, "interceptorroute_plain", InterceptorRoute(plain, scalingOptions()))
 	testutil.Golden(t, "interceptorroute_full", InterceptorRoute(full, scalingOptions()))
 	testutil.Golden(t, "scaledobject_plain", ScaledObject(plain, scalingOptions()))
