@@ -16,7 +16,8 @@ import (
 const (
 	// objectMark begins the IDs of objects among the marks of a namespace.
 	objectMark = "object/"
-	// maxObjects is the most objects of a namespace that one pass looks at. Those after them are seen when others have gone.
+	// maxObjects is the most objects of a namespace that one pass looks at. Those after them are seen when others have
+	// gone.
 	maxObjects = 50_000
 )
 

@@ -196,6 +196,12 @@ func (r *FunctionReconciler) gitState(
 		return state, fmt.Errorf("listing the pods of the fetches: %w", err)
 	}
 	state.Pods = pods.Items
+	if pending := state.PendingFetch(); pending != nil {
+		var err error
+		if state.Refused, err = r.refusal(ctx, pending, nil); err != nil {
+			return state, err
+		}
+	}
 	return state, nil
 }
 

@@ -41,6 +41,8 @@ type GitState struct {
 	// Jobs are the fetches of this Function, Pods their pods.
 	Jobs []batchv1.Job
 	Pods []corev1.Pod
+	// Refused is why the API server refuses the pod of a fetch, or nil.
+	Refused *Fault
 	// Running is the number of fetches of all Functions that have not ended; MaxConcurrent is how many may run.
 	Running, MaxConcurrent int
 	// Interval is the time between two looks at the repository; 0 means never.
@@ -137,12 +139,14 @@ func followFetch(step *GitStep, job *batchv1.Job, state GitState) {
 	if ptr.Deref(job.Spec.Suspend, false) {
 		step.Start = job
 	}
-	for i := range state.Pods {
-		pod := &state.Pods[i]
-		if pod.Labels[batchv1.JobNameLabel] != job.Name {
-			continue
-		}
-		if message := unschedulable(pod); message != "" {
+	if state.Refused != nil {
+		step.Fault = &GitFault{Reason: state.Refused.Reason, Message: "the pod of the fetch is refused: " + state.Refused.Message}
+	}
+	if MayBeRefused(job, podsOf(job, state.Pods)) {
+		step.After = PollRefusal(job, state.Now)
+	}
+	for _, pod := range podsOf(job, state.Pods) {
+		if message := unschedulable(&pod); message != "" {
 			step.Waiting = "the fetch waits for a node: " + message
 		}
 		for _, status := range pod.Status.ContainerStatuses {
@@ -214,6 +218,27 @@ func sortGitJobs(state GitState) gitJobs {
 		}
 	}
 	return sorted
+}
+
+// podsOf returns the pods of one Job.
+func podsOf(job *batchv1.Job, pods []corev1.Pod) []corev1.Pod {
+	var list []corev1.Pod
+	for i := range pods {
+		if pods[i].Labels[batchv1.JobNameLabel] == job.Name {
+			list = append(list, pods[i])
+		}
+	}
+	return list
+}
+
+// PendingFetch returns a fetch of the Function that has not ended and has no pod, with which something may be wrong.
+func (s GitState) PendingFetch() *batchv1.Job {
+	for i := range s.Jobs {
+		if MayBeRefused(&s.Jobs[i], podsOf(&s.Jobs[i], s.Pods)) {
+			return &s.Jobs[i]
+		}
+	}
+	return nil
 }
 
 func gitNames(job *batchv1.Job) []string {

@@ -24,6 +24,12 @@ var gitUserFaults = map[string]bool{
 	v1alpha1.ReasonSourceTooLarge: true, v1alpha1.ReasonSourceInvalid: true,
 }
 
+// gitPlatformFaults are the reasons that are tried again with growing pauses.
+var gitPlatformFaults = map[string]bool{
+	v1alpha1.ReasonGitUnreachable: true, v1alpha1.ReasonGitTimedOut: true, v1alpha1.ReasonGitFailed: true,
+	v1alpha1.ReasonStoreUnavailable: true,
+}
+
 // gitEnd is how a fetch ended.
 type gitEnd struct {
 	// fetched is its report, without a digest when the commit was the known one.
@@ -44,11 +50,7 @@ func gitEndOf(job *batchv1.Job, state GitState) gitEnd {
 			Message: "the fetch did not end in time; look whether its pod could start and the server of the repository answers",
 		}}
 	}
-	for i := range state.Pods {
-		pod := &state.Pods[i]
-		if pod.Labels[batchv1.JobNameLabel] != job.Name {
-			continue
-		}
+	for _, pod := range podsOf(job, state.Pods) {
 		if pod.Status.Reason == "Evicted" {
 			return gitEnd{fault: tooLarge("the fetch was ended for what it took on the node: " + truncate(pod.Status.Message))}
 		}
@@ -77,6 +79,10 @@ func gitEndOfContainer(end *corev1.ContainerStateTerminated) gitEnd {
 		return gitEnd{fault: tooLarge("the fetch took more memory than it may use (exit code 137); a file of the repository is too large")}
 	}
 	reason, message := splitReason(end.Message, v1alpha1.ReasonGitFailed)
+	if !gitUserFaults[reason] && !gitPlatformFaults[reason] {
+		// It is the end of a log, and no report.
+		reason, message = v1alpha1.ReasonGitFailed, end.Message
+	}
 	return gitEnd{fault: &GitFault{Reason: reason, Message: truncate(message), User: gitUserFaults[reason]}}
 }
 

@@ -212,6 +212,10 @@ func TestNextGitStep(t *testing.T) {
 				Message: "the fetch took more memory than it may use (exit code 137); a file of the repository is too large",
 			}},
 		},
+		"a crash of the program": {
+			jobs: []func(*GitState){fetchJob(1, fetchEnded(0, 2, "panic: no"))},
+			want: GitStep{After: retryBase, Fault: &GitFault{Reason: v1alpha1.ReasonGitFailed, Message: "panic: no"}},
+		},
 		"evicted": {
 			jobs: []func(*GitState){fetchJob(1, fetchEnded(0, 1, ""), func(_ *batchv1.Job, p *corev1.Pod) {
 				p.Status.Reason, p.Status.Message = "Evicted", "emptyDir"
@@ -263,6 +267,22 @@ func TestNextGitStep(t *testing.T) {
 		"unchanged, but nothing is remembered": {
 			jobs: []func(*GitState){fetchJob(4, fetchEnded(time.Second, 0, unchangedOf(known1)))},
 			want: GitStep{Create: &GitFetch{Sequence: 5}},
+		},
+		"no pod yet": {
+			jobs: []func(*GitState){fetchJob(1, podGone, func(j *batchv1.Job, _ *corev1.Pod) { j.Status.StartTime = new(metav1.NewTime(gitNow)) })},
+			want: GitStep{After: refusalPollMin},
+		},
+		"pod refused": {
+			known: known1,
+			jobs: []func(*GitState){fetchJob(1, podGone, func(j *batchv1.Job, _ *corev1.Pod) {
+				j.Status.StartTime = new(metav1.NewTime(gitNow.Add(-20 * time.Second)))
+			})},
+			change: func(s *GitState) {
+				s.Refused = &Fault{Reason: v1alpha1.ReasonQuotaExceeded, Message: "exceeded quota"}
+			},
+			want: GitStep{Code: known1, After: 20 * time.Second, Fault: &GitFault{
+				Reason: v1alpha1.ReasonQuotaExceeded, Message: "the pod of the fetch is refused: exceeded quota",
+			}},
 		},
 		"no node": {
 			jobs: []func(*GitState){fetchJob(1, func(_ *batchv1.Job, p *corev1.Pod) {
