@@ -16,12 +16,13 @@ import (
 const (
 	// objectMark begins the IDs of objects among the marks of a namespace.
 	objectMark = "object/"
-	// maxObjects is the most objects of a namespace that one pass looks at. Those after them are seen when others have gone.
+	// maxObjects is the most objects of a namespace that one pass looks at. Those after them are seen when others have
+	// gone.
 	maxObjects = 50_000
 )
 
-// cleanObjects removes the archives of a namespace that nothing has needed for long enough, and the verdicts about them. When the store does not answer,
-// the marks stay as they are.
+// cleanObjects removes the archives of a namespace that nothing has needed for long enough, and the verdicts about them.
+// When the store does not answer, the marks stay as they are.
 func (c *cleaner) cleanObjects(ctx context.Context, n *namespaceSweep) error {
 	n.objectsLeft = true
 	if n.storeDown {

@@ -30,6 +30,20 @@ type testCleaner struct {
 	*cleaner
 
 	fake *clocktesting.FakePassiveClock
+	// lists counts how often repositories were looked at.
+	lists map[string]int
+}
+
+// countingImages counts the repositories that are listed.
+type countingImages struct {
+	Images
+
+	lists map[string]int
+}
+
+func (i countingImages) Tags(ctx context.Context, repository string, limit int) ([]string, error) {
+	i.lists[repository]++
+	return i.Images.Tags(ctx, repository, limit)
 }
 
 func newTestCleaner(ctx context.Context) *testCleaner {
@@ -42,7 +56,8 @@ func newTestCleaner(ctx context.Context) *testCleaner {
 		Client: k8sClient, APIReader: k8sClient, Config: &config, Store: platformS.store, Images: platformS.images,
 		Clock: fake, memory: platformS.memory,
 	}, metrics)
-	t := &testCleaner{cleaner: c, fake: fake}
+	t := &testCleaner{cleaner: c, fake: fake, lists: map[string]int{}}
+	c.images = countingImages{platformS.images, t.lists}
 	t.after(ctx, 0) // The very first pass only marks the bucket.
 	return t
 }
@@ -214,6 +229,30 @@ var _ = Describe("The clean-up", func() {
 		Expect(exists(ctx, stays.Status.Image)).To(BeTrue())
 		Expect(exists(ctx, gone.Status.Image)).To(BeFalse())
 		Expect(recordOf(ctx, outer)).To(BeNil())
+	})
+
+	It("asks the registry nothing while nothing changes, but once in a time of grace", func(ctx SpecContext) {
+		fn := built(ctx, simple("quiet", newNamespace(ctx)))
+		tidy := newTestCleaner(ctx)
+		tidy.after(ctx, 0)
+		tidy.after(ctx, time.Hour)
+		lists := func() []int {
+			return []int{
+				tidy.lists[naming.CodeRepository(platformS.registryHost, fn.Namespace, "quiet")],
+				tidy.lists[naming.DependencyRepository(platformS.registryHost, fn.Namespace)],
+			}
+		}
+		Expect(lists()).To(Equal([]int{1, 1}))
+		for range 5 {
+			tidy.after(ctx, time.Hour)
+		}
+		Expect(lists()).To(Equal([]int{1, 1}))
+		change(ctx, fn, func(f *v1alpha1.Function) { f.Spec.Source.Inline.Files["handler.py"] += "# changed\n" })
+		Eventually(func() int { return len(get(ctx, fn).Status.History) }).Should(Equal(2))
+		tidy.after(ctx, time.Hour)
+		Expect(lists()).To(Equal([]int{2, 2}))
+		tidy.after(ctx, 24*time.Hour)
+		Expect(lists()).To(Equal([]int{3, 3}))
 	})
 
 	It("notices a Function whose finalizer somebody took away", func(ctx SpecContext) {

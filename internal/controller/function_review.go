@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// reviewWait is how long a pass waits for a verdict. A verdict that was kept comes at once; for one of a model the
-	// Function is looked at again, so that a slow model holds up no worker.
+	// reviewWait is how long a pass waits for a verdict. A verdict that was kept comes at once, and many models answer in
+	// that time; else the Function is looked at again, so that a slow model holds up few workers and not for long.
 	reviewWait = 2 * time.Second
 	// actionDigits of a digest are in the action of an event.
 	actionDigits = 12

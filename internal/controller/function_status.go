@@ -66,10 +66,10 @@ func recordRevision(status *v1alpha1.FunctionStatus, s *functionScope) {
 
 // recordImage remembers the image of the wanted version, and those before it.
 func recordImage(status *v1alpha1.FunctionStatus, s *functionScope) {
-	switch {
-	case s.image == "":
+	switch s.image {
+	case "":
 		return
-	case s.image == status.Image:
+	case status.Image:
 		// The same image may be reached over another base, and records from before there was a base have none.
 		if s.buildBase != "" && len(status.History) > 0 && status.History[0].Image == s.image {
 			status.History[0].Base = s.buildBase

@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/naeel/sless/api/v1alpha1"
@@ -213,7 +212,7 @@ var _ = Describe("A FunctionJob", func() {
 				RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "c", Image: "i"}},
 			}}},
 		}
-		other.Spec.Suspend = ptr.To(true)
+		other.Spec.Suspend = new(true)
 		Expect(k8sClient.Create(ctx, other)).To(Succeed())
 		changeJob(ctx, fj, func(j *v1alpha1.FunctionJob) { j.Spec.RunID = 1 })
 		jobIs(ctx, fj, "Pending 1 NameConflict")

@@ -97,7 +97,7 @@ func TestComputeFunctionJobStatus(t *testing.T) {
 		"succeeded with a long result": {asked: 1, before: runs, wantStates: "Complete Succeeded",
 			change: follow(job, plan.Run{Attempts: 1, Ended: true, Succeeded: true, Pod: "p", Truncated: true, Message: "in the log"}),
 			want: v1alpha1.FunctionJobStatus{Phase: v1alpha1.JobPhaseSucceeded, RunID: 1, Attempts: 1, StartTime: jobAt(-time.Minute),
-				CompletionTime: jobAt(0), Logs: logs("p"), ResultTruncated: ptr.To(true), Message: "in the log"}},
+				CompletionTime: jobAt(0), Logs: logs("p"), ResultTruncated: new(true), Message: "in the log"}},
 		"failed": {asked: 1, before: runs, wantStates: "Failed Stalled HandlerTimeout",
 			change: follow(job, plan.Run{Attempts: 1, Ended: true, Pod: "p", Reason: "HandlerTimeout", Message: "3 s"}),
 			want: v1alpha1.FunctionJobStatus{Phase: v1alpha1.JobPhaseFailed, RunID: 1, Attempts: 1, StartTime: jobAt(-time.Minute),

@@ -5,6 +5,7 @@ package controller
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -44,14 +45,16 @@ func (r *TriggerReconciler) ensureHost(ctx context.Context, s *triggerScope) err
 	if host == "" {
 		return r.deleteHostRoutes(ctx, s.trigger)
 	}
-	if host == ownHost(r.Config.Gateway) {
-		return r.refuseHost(ctx, s, "%s is the gateway's own address; choose another host", host)
+	if why := reservedHost(s.trigger, host, r.Config.Gateway); why != "" {
+		return r.refuseHost(ctx, s, "host %s %s; choose another host", host, why)
 	}
 	claims := &v1alpha1.TriggerList{}
 	if err := r.List(ctx, claims, client.MatchingFields{indexTriggerHost: host}); err != nil {
 		return fmt.Errorf("listing the Triggers of host %s: %w", host, err)
 	}
-	holder := plan.HostHolder(claims.Items)
+	holder := plan.HostHolder(slices.DeleteFunc(claims.Items, func(t v1alpha1.Trigger) bool {
+		return reservedHost(&t, host, r.Config.Gateway) != "" // it cannot have the host, and keeps it from nobody
+	}))
 	switch {
 	case holder == nil || holder.UID == s.trigger.UID:
 		s.host = host

@@ -83,7 +83,7 @@ func TestHostsOfADomainAreShared(t *testing.T) {
 	first := aged(testutil.MakeTrigger("first", "shop", "cart"), time.Hour)
 	second := aged(testutil.MakeTrigger("second", "shop", "cart"), time.Minute)
 	// Another Function that asks for the same host by name.
-	rival := aged(testutil.MakeTrigger("rival", "shop", "other").Host("cart-shop.fn.example.com"), time.Second)
+	rival := aged(testutil.MakeTrigger("rival", "shop", "other").Host("cart-shop.fn.example.com"), 2*time.Hour)
 	r := newHostReconciler(t, config.Gateway{FunctionDomain: "fn.example.com"}, readyFn.DeepCopy(), first, second, rival)
 	ingresses := func() int { return countOf(t.Context(), t, r, &networkingv1.IngressList{}) }
 	for _, name := range []string{"first", "second"} {

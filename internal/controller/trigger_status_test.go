@@ -221,3 +221,28 @@ func TestTriggerHost(t *testing.T) {
 		})
 	}
 }
+
+func TestReservedHost(t *testing.T) {
+	t.Parallel()
+	gateway := config.Gateway{
+		Namespace: "sless-system", ServiceName: "sless-gateway", ExternalURL: "https://Fn.example.com:8443", FunctionDomain: "run.example.com",
+	}
+	for host, want := range map[string]string{
+		"cart.example.com":                   "",
+		"x.fn.example.com":                   "",
+		"fn.example.com":                     "own address",
+		"sless-gateway.sless-system":         "inside the cluster",
+		"sless-gateway.sless-system.svc":     "inside the cluster",
+		"sless-gateway.sless-system.svc.a.b": "inside the cluster",
+		"sless-gateway.sless-systems.svc":    "",
+		"run.example.com":                    "domain of functions",
+		"pay-bank.run.example.com":           "this one is cart-shop.run.example.com",
+		"cart-shop.run.example.com":          "",
+		"overrun.example.com":                "",
+	} {
+		got := reservedHost(testutil.MakeTrigger("web", "shop", "cart").Host(host).Obj(), host, gateway)
+		if (got == "") != (want == "") || !strings.Contains(got, want) {
+			t.Errorf("reservedHost(%s) = %q, want %q", host, got, want)
+		}
+	}
+}

@@ -39,11 +39,22 @@ func hostURL(host string, gateway config.Gateway) string {
 	return scheme + "://" + host
 }
 
-// ownHost returns the host name of the gateway itself.
-func ownHost(gateway config.Gateway) string {
-	u, err := url.Parse(gateway.ExternalURL)
-	if err != nil {
+// reservedHost says why no Trigger, or not this one, may have a host; it returns nothing when it may. A Trigger that had the
+// gateway's own host would get the calls of everybody else: those from outside, and those of cron Triggers.
+func reservedHost(t *v1alpha1.Trigger, host string, gateway config.Gateway) string {
+	service := gateway.ServiceName + "." + gateway.Namespace
+	if u, err := url.Parse(gateway.ExternalURL); err == nil && host == strings.ToLower(u.Hostname()) {
+		return "is the gateway's own address"
+	}
+	if host == service || strings.HasPrefix(host, service+".") {
+		return "is the gateway's own address inside the cluster"
+	}
+	domain := gateway.FunctionDomain
+	if domain == "" || (host != domain && !strings.HasSuffix(host, "."+domain)) {
 		return ""
 	}
-	return strings.ToLower(u.Hostname())
+	if own := naming.FunctionHost(t.Namespace, t.Spec.FunctionRef.Name, domain); host != own {
+		return "is in the domain of functions, where this one is " + own
+	}
+	return ""
 }

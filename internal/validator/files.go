@@ -3,12 +3,14 @@
 package validator
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"path"
 	"slices"
 	"strings"
 
+	"github.com/naeel/sless/api/v1alpha1"
 	"github.com/naeel/sless/internal/archive"
 	"github.com/naeel/sless/runtimes"
 )
@@ -71,6 +73,20 @@ func ReadArchive(r io.Reader) (map[string]string, error) {
 		files[name] = string(content)
 	}
 	return files, nil
+}
+
+// InlineSubmission is the inline code of a Function, for an admission webhook: the controller finds the verdict about it
+// later. Unacceptable files give an *archive.Error.
+func InlineSubmission(fn *v1alpha1.Function, rt runtimes.Runtime) (Submission, error) {
+	files := fn.Spec.Source.Inline.Files
+	digest, err := InlineDigest(files, rt)
+	if err != nil {
+		return Submission{}, err
+	}
+	return Submission{
+		Namespace: fn.Namespace, Name: fn.Name, Runtime: fn.Spec.Runtime, Digest: digest,
+		Files: func(context.Context) (map[string]string, error) { return Select(files) },
+	}, nil
 }
 
 // InlineDigest returns the digest that inline code has once it is stored, so that whoever reviews it before that, such

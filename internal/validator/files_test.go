@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/naeel/sless/internal/archive"
+	slesstest "github.com/naeel/sless/internal/testutil"
 	"github.com/naeel/sless/runtimes"
 )
 
@@ -92,6 +93,26 @@ func TestInlineDigest(t *testing.T) {
 		t.Errorf("a file for the build alone changes the digest: %s, %s, %v", plain, secret, err)
 	}
 	if _, err := InlineDigest(map[string]string{"../x": ""}, rt); err == nil {
+		t.Error("a path out of the folder was taken")
+	}
+}
+
+func TestInlineSubmission(t *testing.T) {
+	t.Parallel()
+	fn := slesstest.MakeFunction("cart", "shop").File("handler.py", "x = 1").File("logo.png", "binary").Obj()
+	s, err := InlineSubmission(fn, runtimes.Runtime{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := s.Files(t.Context())
+	if diff := cmp.Diff(map[string]string{"handler.py": "x = 1"}, files); diff != "" || err != nil {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	if s.Namespace != "shop" || s.Name != "cart" || s.Runtime != "python3.11" || !strings.HasPrefix(s.Digest, "sha256:") {
+		t.Errorf("got %+v", s)
+	}
+	fn.Spec.Source.Inline.Files["../x"] = ""
+	if _, err := InlineSubmission(fn, runtimes.Runtime{}); err == nil {
 		t.Error("a path out of the folder was taken")
 	}
 }

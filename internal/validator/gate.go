@@ -193,10 +193,8 @@ func (g *Gate) join(ctx context.Context, s Submission, key, version string) (Ver
 		if f != nil {
 			wait = f.done
 		}
-		select {
-		case <-waitCtx.Done():
+		if !await(waitCtx, wait, s.Recurring && !isOwn) {
 			return g.gaveUp(s, f), nil
-		case <-wait:
 		}
 		switch {
 		case f == nil: // a slot became free
@@ -206,6 +204,25 @@ func (g *Gate) join(ctx context.Context, s Submission, key, version string) (Ver
 			return Verdict{}, f.err
 		}
 		// Somebody else could not read the code. That says nothing about this caller's copy.
+	}
+}
+
+// await waits for an event, and reports whether it came. A caller that comes again waits for nobody else: with much code under
+// review, its workers would do nothing but wait.
+func await(ctx context.Context, event <-chan struct{}, atOnce bool) bool {
+	if atOnce {
+		select {
+		case <-event:
+			return true
+		default:
+			return false
+		}
+	}
+	select {
+	case <-event:
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 

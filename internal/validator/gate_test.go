@@ -422,7 +422,45 @@ func TestCallerLeaves(t *testing.T) {
 		t.Errorf("a controller got %+v, %v", got, err)
 	}
 	close(answer)
+	s.Recurring = false // waits
 	if got := review(t, g, s); got.Outcome != Rejected {
+		t.Errorf("afterwards: %+v", got)
+	}
+}
+
+// TestRecurringCallersDoNotWait has controllers that ask while all slots are taken. They are told at once, and asked to come
+// again: their context has no end, so that the test would hang otherwise.
+func TestRecurringCallersDoNotWait(t *testing.T) {
+	t.Parallel()
+	_, cfg := startModel(t, nil)
+	cfg.MaxParallel = 1
+	asked, answer := make(chan struct{}), make(chan struct{})
+	v := validatorFunc(func(context.Context) (bool, string, error) {
+		asked <- struct{}{}
+		<-answer
+		return true, "", nil
+	})
+	g := NewGate(cfg, v, Options{})
+	var group errgroup.Group
+	group.Go(func() error {
+		_, err := g.Review(context.WithoutCancel(t.Context()), submission("first"))
+		return err
+	})
+	<-asked
+	for name, word := range map[string]string{"the same code": "first", "other code": "second"} {
+		s := submission(word)
+		s.Recurring = true
+		if got, err := g.Review(context.WithoutCancel(t.Context()), s); got.Outcome != Pending || err != nil {
+			t.Errorf("%s: got %+v, %v", name, got, err)
+		}
+	}
+	close(answer)
+	if err := group.Wait(); err != nil {
+		t.Error(err)
+	}
+	s := submission("first")
+	s.Recurring = true
+	if got := review(t, g, s); got.Outcome != Accepted {
 		t.Errorf("afterwards: %+v", got)
 	}
 }

@@ -68,7 +68,8 @@ type Submission struct {
 	// KeptOnly asks the model nothing: without a kept verdict the code counts as skipped. It is for dry runs.
 	KeptOnly bool
 	// Recurring is set by a caller that asks about the same code again and again, such as a controller. A refusal
-	// gets one audit line and not one for each time, and a review that has not ended with the context gives Pending.
+	// gets one audit line and not one for each time. It gets Pending when the review that it began has not ended with the
+	// context, and at once when somebody else's review of the same code goes on, or when it is not its turn.
 	Recurring bool
 }
 

@@ -93,10 +93,10 @@ func (l *admissionLoad) judged() int {
 	return l.accepted + l.refused
 }
 
-// goOn waits until so many more applies were judged.
-func (l *admissionLoad) goOn(applies int) {
+// goOn waits until some more applies were judged.
+func (l *admissionLoad) goOn() {
 	GinkgoHelper()
-	until := l.judged() + applies
+	until := l.judged() + appliesAround
 	Eventually(l.judged).Should(BeNumerically(">=", until))
 }
 
@@ -113,10 +113,10 @@ func (l *admissionLoad) report(what string) {
 var _ = Describe("Applies while the webhook server restarts", Serial, func() {
 	It("are all judged and none is lost when it is rolled out anew", func(ctx SpecContext) {
 		load, stop := startLoad(ctx, newNamespace(ctx))
-		load.goOn(appliesAround)
+		load.goOn()
 		for range 3 {
 			rollManager(ctx)
-			load.goOn(appliesAround)
+			load.goOn()
 		}
 		stop()
 		load.report("three roll-outs of one replica")
@@ -128,11 +128,11 @@ var _ = Describe("Applies while the webhook server restarts", Serial, func() {
 		DeferCleanup(func(ctx SpecContext) { scaleManager(ctx, 1) })
 		scaleManager(ctx, 2)
 		load, stop := startLoad(ctx, newNamespace(ctx))
-		load.goOn(appliesAround)
+		load.goOn()
 		killOneManager(ctx)
-		load.goOn(appliesAround)
+		load.goOn()
 		scaleManager(ctx, 2)
-		load.goOn(appliesAround)
+		load.goOn()
 		stop()
 		load.report("one of two replicas killed")
 		Expect(load.wrong).To(BeEmpty())

@@ -14,7 +14,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/naeel/sless/api/v1alpha1"
@@ -119,7 +118,7 @@ func scaleManager(ctx context.Context, replicas int32) {
 	manager := &appsv1.Deployment{}
 	Expect(k8s.Get(ctx, managerKey, manager)).To(Succeed())
 	base := manager.DeepCopy()
-	manager.Spec.Replicas = ptr.To(replicas)
+	manager.Spec.Replicas = new(replicas)
 	Expect(k8s.Patch(ctx, manager, client.MergeFrom(base))).To(Succeed())
 	labels := client.MatchingLabels{"control-plane": "controller-manager"}
 	Eventually(func() bool {

@@ -264,7 +264,7 @@ var _ = Describe("A run of a function", func() {
 			Expect(now.Status.Attempts).To(BeEquivalentTo(1), how)
 		}
 		large := currentJob(ctx, jobs["large"])
-		Expect(large.Status.ResultTruncated).To(Equal(ptr.To(true)))
+		Expect(large.Status.ResultTruncated).To(Equal(new(true)))
 		Expect(large.Status.Result).To(BeNil())
 		Expect(logOf(ctx, large.Status.Logs.Namespace, large.Status.Logs.Pod)).To(ContainSubstring(strings.Repeat("y", 5000)))
 		kubectlWait(ctx, jobs["raise"], "Failed")
@@ -422,4 +422,3 @@ func killManager(ctx context.Context) {
 		Expect(client.IgnoreNotFound(k8s.Delete(ctx, &pods.Items[i], client.GracePeriodSeconds(0)))).To(Succeed())
 	}
 }
-

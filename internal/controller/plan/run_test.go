@@ -123,7 +123,7 @@ func podCondition(kind corev1.PodConditionType, status corev1.ConditionStatus, r
 }
 
 func runJob(retries int32, change ...func(*batchv1.JobStatus)) *batchv1.Job {
-	job := &batchv1.Job{Spec: batchv1.JobSpec{BackoffLimit: ptr.To(retries)}}
+	job := &batchv1.Job{Spec: batchv1.JobSpec{BackoffLimit: new(retries)}}
 	for _, c := range change {
 		c(&job.Status)
 	}

@@ -32,8 +32,8 @@ func validateSource(source v1alpha1.FunctionSource, path *field.Path) []Problem 
 
 func validateInline(inline *v1alpha1.InlineSource, path *field.Path) []Problem {
 	total := 0
-	for name, text := range inline.Files {
-		total += len(name) + len(text)
+	for file, text := range inline.Files {
+		total += len(file) + len(text)
 	}
 	var problems []Problem
 	if total > v1alpha1.MaxInlineSourceBytes {
