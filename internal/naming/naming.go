@@ -20,6 +20,8 @@ const (
 	tenantBytes  = 8
 	maxLabel     = 63
 	hashLength   = 8
+	// virtualDomain ends the hosts of Functions that scale. It is in no DNS.
+	virtualDomain = ".fn.sless.internal"
 	// FunctionPort is the port of a function's Service and of its containers.
 	FunctionPort = 8080
 	// AdminPort is the port of a function's container that serves health and metrics.
@@ -64,6 +66,11 @@ func BuildJob(key string) string {
 // PublicPath returns the path at which the gateway serves a Function.
 func PublicPath(namespace, name string) string {
 	return "/fn/" + namespace + "/" + name
+}
+
+// VirtualHost returns the host by which KEDA's interceptor knows a Function.
+func VirtualHost(namespace, name string) string {
+	return name + "." + DeployNamespace(namespace) + virtualDomain
 }
 
 // Hash returns the SHA-256 of its parts in hexadecimal. The parts are told apart: ("ab", "c") and ("a", "bc") differ.

@@ -89,3 +89,10 @@ func TestHashTellsPartsApart(t *testing.T) {
 		t.Errorf("BuildJob(Key) is no label: %v", problems)
 	}
 }
+
+func TestVirtualHost(t *testing.T) {
+	t.Parallel()
+	if got, want := VirtualHost("shop", "cart"), "cart.sless-fn-shop.fn.sless.internal"; got != want {
+		t.Errorf("VirtualHost = %s, want %s", got, want)
+	}
+}
