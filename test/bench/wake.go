@@ -60,6 +60,8 @@ type wakes struct {
 	answer sample
 	parts  map[string]*sample
 	stages *stages
+	// earlyProbes counts the runs in which a readiness probe failed before the pod was ready.
+	earlyProbes int
 }
 
 // wakeParts names the parts of the wait, with the milestone that ends each. It follows the order of the milestones.
@@ -93,7 +95,10 @@ func measureWake(ctx context.Context, b *bench, runs int) ([]*table, error) {
 			return nil, fmt.Errorf("reading the patch: %w", err)
 		}
 	}
-	summary := &table{block: "wake", title: "The first call of a function at zero", columns: sampleColumns("function, who wakes it")}
+	summary := &table{
+		block: "wake", title: "The first call of a function at zero",
+		columns: append(sampleColumns("function, who wakes it"), "probe failed first"),
+	}
 	tables := []*table{summary}
 	for _, p := range b.programs() {
 		w, err := b.newWake(ctx, p, patch)
@@ -102,7 +107,7 @@ func measureWake(ctx context.Context, b *bench, runs int) ([]*table, error) {
 		}
 		for _, who := range []waker{wakerKEDA, wakerCaller} {
 			made, err := w.measure(ctx, who, runs)
-			summary.rows = append(summary.rows, made.answer.row())
+			summary.add(append(made.answer.row(), itoa(made.earlyProbes))...)
 			tables = append(tables, made.tables(p.runtime, who)...)
 			if err != nil {
 				return tables, errors.Join(err, w.remove(ctx))
@@ -260,11 +265,11 @@ func (w *wake) once(ctx context.Context, who waker, result *wakes) error {
 	if err := sleep(ctx, eventsWait); err != nil {
 		return err
 	}
-	reached := w.reached(ctx)
-	reached[answered] = end
-	result.add(began, reached)
+	s := w.seen(ctx)
+	s.reached[answered] = end
+	result.add(began, s)
 	if w.opts.verbose {
-		w.sayStages(began, inOrder(reached))
+		w.sayStages(began, inOrder(s.reached))
 	}
 	return nil
 }
@@ -298,9 +303,10 @@ func (w *wake) call(ctx context.Context) error {
 	return err
 }
 
-// reached reads the milestones of one wake from the records.
-func (w *wake) reached(ctx context.Context) timeline {
-	t, records := timeline{}, w.records.all()
+// seen reads what the records say of one wake.
+func (w *wake) seen(ctx context.Context) seen {
+	s, records := seen{reached: timeline{}}, w.records.all()
+	t := s.reached
 	at, ok := first(records, func(_ record, d *appsv1.Deployment) bool {
 		return d.Name == w.deployment.Name && d.Spec.Replicas != nil && *d.Spec.Replicas > 0
 	})
@@ -312,16 +318,20 @@ func (w *wake) reached(ctx context.Context) timeline {
 	})
 	t.set(podMade, at, ok)
 	if !ok {
-		return t
+		return s
 	}
 	podMilestones(t, records, pod.UID)
+	s.pod, s.earlyProbes = pod.Name, probeFailures(records, pod.UID, t[podReady])
 	at, ok = w.handlerLoaded(ctx, benchNamespace, pod.Name)
 	t.set(loaded, at, ok)
-	return t
+	return s
 }
 
-func (r *wakes) add(began time.Time, t timeline) {
-	t = inOrder(t)
+func (r *wakes) add(began time.Time, s seen) {
+	t := inOrder(s.reached)
+	if s.earlyProbes > 0 {
+		r.earlyProbes++
+	}
 	r.answer.add(t[answered].Sub(began))
 	r.stages.add(began, t)
 	before := began

@@ -111,12 +111,17 @@ func TestWakeParts(t *testing.T) {
 	began := time.Unix(1000, 0)
 	after := func(ms int) time.Time { return began.Add(time.Duration(ms) * time.Millisecond) }
 	r := &wakes{answer: sample{name: "x"}, parts: map[string]*sample{}, stages: newStages()}
-	r.add(began, timeline{
+	r.add(began, seen{reached: timeline{
 		scaled: after(100), podMade: after(110), scheduled: after(130), started: after(600), loaded: after(700),
 		podReady: after(720), endpoint: after(750), answered: after(755),
-	})
+	}})
 	// The log of the second pod could not be read, so that its load counts to what follows.
-	r.add(began, timeline{scaled: after(50), scheduled: after(60), started: after(500), endpoint: after(800), answered: after(801)})
+	r.add(began, seen{earlyProbes: 2, reached: timeline{
+		scaled: after(50), scheduled: after(60), started: after(500), endpoint: after(800), answered: after(801),
+	}})
+	if r.earlyProbes != 1 {
+		t.Errorf("%d runs in which a probe failed, want 1", r.earlyProbes)
+	}
 	got := map[string][]time.Duration{}
 	for name, s := range r.parts {
 		for _, value := range s.values {
