@@ -125,7 +125,7 @@ func (b *bench) newWake(ctx context.Context, p program, patch []byte) (*wake, er
 	name := "wake-" + strings.ReplaceAll(p.runtime, ".", "-")
 	w := &wake{bench: b, number: int(b.began.Unix() % 1_000_000)}
 	b.say("Deploying %s", name)
-	if _, err := b.deploy(ctx, p.function(name, w.number), buildTimeout); err != nil {
+	if _, err := b.deploy(ctx, p.function(name, w.number)); err != nil {
 		return w, err
 	}
 	service := &corev1.Service{}
