@@ -31,6 +31,9 @@ type Dependencies struct {
 	// InstallWithLock takes the place of Install when LockFile, one of Extra, is there.
 	InstallWithLock string `json:"installWithLock,omitempty"`
 	LockFile        string `json:"lockFile,omitempty"`
+	// InstallFull is the command for builds that see the whole source, in one line of shell. It runs in /app, where the
+	// source lies, and must do without any of its files. Empty means that the runtime has no such builds.
+	InstallFull string `json:"installFull,omitempty"`
 	// InstallEnv is set for the installation only.
 	InstallEnv map[string]string `json:"installEnv,omitempty"`
 }
@@ -143,8 +146,8 @@ func (d Dependencies) validate() error {
 		return fmt.Errorf("dependencies: %q are not plain file names", files)
 	case slices.ContainsFunc(d.Secret, unknown):
 		return errors.New("dependencies.secret names a file that is no dependency file")
-	case d.Install == "" || strings.ContainsAny(d.Install+d.InstallWithLock, "\n"):
-		return errors.New("dependencies.install and installWithLock must be one line of shell")
+	case d.Install == "" || strings.ContainsAny(d.Install+d.InstallWithLock+d.InstallFull, "\n"):
+		return errors.New("dependencies.install, installWithLock and installFull must be one line of shell each")
 	case (d.LockFile == "") != (d.InstallWithLock == "") || d.LockFile != "" && !slices.Contains(d.Extra, d.LockFile):
 		return errors.New("dependencies.lockFile must be one of extra and needs installWithLock")
 	case !path.IsAbs(d.Directory):

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"flag"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -228,18 +230,25 @@ func TestDockerfile(t *testing.T) {
 	tests := map[string]struct {
 		runtime    string
 		files, env []string
+		full       bool
 	}{
-		"python":      {"python3.11", []string{"requirements.txt"}, nil},
-		"python-conf": {"python3.11", []string{"requirements.txt", "pip.conf"}, []string{"PIP_INDEX_URL", "PIP_CERT"}},
-		"node":        {"nodejs20", []string{"package.json"}, nil},
-		"node-lock": {"nodejs20", []string{".npmrc", "package-lock.json", "package.json", "other.json"},
-			[]string{"NPM_CONFIG_REGISTRY", "NODE_EXTRA_CA_CERTS", "NPM_CONFIG_REGISTRY"}},
+		"python":      {runtime: "python3.11", files: []string{"requirements.txt"}},
+		"python-conf": {runtime: "python3.11", files: []string{"requirements.txt", "pip.conf"}, env: []string{"PIP_INDEX_URL", "PIP_CERT"}},
+		"python-full": {runtime: "python3.11", full: true},
+		"node":        {runtime: "nodejs20", files: []string{"package.json"}},
+		"node-lock": {runtime: "nodejs20", files: []string{".npmrc", "package-lock.json", "package.json", "other.json"},
+			env: []string{"NPM_CONFIG_REGISTRY", "NODE_EXTRA_CA_CERTS", "NPM_CONFIG_REGISTRY"}},
+		"node-full": {runtime: "nodejs20", files: []string{".npmrc"}, env: []string{"NPM_CONFIG_REGISTRY"}, full: true},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := mustLookup(t, tc.runtime)
-			got := r.Dockerfile("registry.example/"+r.Image+"@sha256:0123", tc.files, tc.env)
+			base := "registry.example/" + r.Image + "@sha256:0123"
+			got := r.Dockerfile(base, tc.files, tc.env)
+			if tc.full {
+				got = r.FullDockerfile(base, tc.files, tc.env)
+			}
 			golden := filepath.Join("testdata", "Dockerfile."+name)
 			if *update {
 				if err := os.WriteFile(golden, []byte(got), 0o600); err != nil {
@@ -301,3 +310,65 @@ func TestFolders(t *testing.T) {
 }
 
 var workerLine = regexp.MustCompile(`COPY runtimes/(\S+/worker\.\S+) /sless/`)
+
+// The commands of a build that sees the whole source must bear with whatever the source has, and not run what it has not.
+func TestInstallFullTakesWhatThereIs(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		runtime string
+		files   map[string]string
+		want    []string
+	}{
+		"node, nothing": {runtime: "nodejs20"},
+		"node, without lock": {runtime: "nodejs20", files: map[string]string{"package.json": "{}"}, want: []string{
+			"npm install --include=dev --no-audit --no-fund", "npm run build --if-present", "npm prune --omit=dev --no-audit --no-fund"}},
+		"node, with lock": {runtime: "nodejs24", files: map[string]string{"package.json": "{}", "package-lock.json": "{}"},
+			want: []string{"npm ci --include=dev --no-audit --no-fund", "npm run build --if-present",
+				"npm prune --omit=dev --no-audit --no-fund"}},
+		"python, nothing": {runtime: "python3.11", want: []string{"python3 -m compileall"}},
+		"python, requirements": {runtime: "python3.11", files: map[string]string{"requirements.txt": "x"},
+			want: []string{"pip install -r requirements.txt", "python3 -m compileall"}},
+		"python, a project": {runtime: "python3.11",
+			files: map[string]string{"requirements.txt": "x", "pyproject.toml": "[build-system]\nrequires = []\n"},
+			want:  []string{"pip install -r requirements.txt", "pip install .", "python3 -m compileall"}},
+		"python, setup.py": {runtime: "python3.11", files: map[string]string{"setup.py": ""},
+			want: []string{"pip install .", "python3 -m compileall"}},
+		"python, settings of tools": {runtime: "python3.11", files: map[string]string{"pyproject.toml": "[tool.black]\n"},
+			want: []string{"python3 -m compileall"}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			source, bin, said := t.TempDir(), t.TempDir(), filepath.Join(t.TempDir(), "said")
+			for file, text := range tc.files {
+				writeFile(t, filepath.Join(source, file), text, 0o600)
+			}
+			for _, program := range []string{"npm", "pip", "python3"} {
+				writeFile(t, filepath.Join(bin, program), "#!/bin/sh\necho "+program+" \"$*\" >> "+said+"\n", 0o700)
+			}
+			command := exec.CommandContext(t.Context(), "/bin/sh", "-ec", mustLookup(t, tc.runtime).Dependencies.InstallFull)
+			command.Dir, command.Env = source, []string{"PATH=" + bin + ":/usr/bin:/bin"}
+			if out, err := command.CombinedOutput(); err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			data, err := os.ReadFile(said)
+			if err != nil && !errors.Is(err, os.ErrNotExist) {
+				t.Fatal(err)
+			}
+			got := strings.FieldsFunc(options.ReplaceAllString(string(data), ""), func(r rune) bool { return r == '\n' })
+			if diff := cmp.Diff(tc.want, got, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("commands (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// options matches the options of pip and compileall, which are not what these tests are about.
+var options = regexp.MustCompile(` --(no-cache-dir|no-compile|disable-pip-version-check|target=\S+)| -qq --invalidation-mode \S+ \S+`)
+
+func writeFile(t *testing.T, name, text string, mode os.FileMode) {
+	t.Helper()
+	if err := os.WriteFile(name, []byte(text), mode); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -18,8 +20,12 @@ import (
 
 type fetchOptions struct {
 	key, digest, dest string
+	under             []string
 	maxBytes          int64
 }
+
+// stored is an archive in the object store.
+type stored struct{ key, digest string }
 
 func (p *Program) fetchCommand() *cobra.Command {
 	opts := fetchOptions{}
@@ -38,6 +44,8 @@ func (p *Program) fetchCommand() *cobra.Command {
 	flags.StringVar(&opts.key, "key", "", "key of the archive in the bucket")
 	flags.StringVar(&opts.digest, "sha256", "", "digest of the archive, with or without sha256: in front")
 	flags.StringVar(&opts.dest, "dest", "", "folder to unpack to; made when it is missing")
+	flags.StringArrayVar(&opts.under, "under", nil,
+		"KEY=DIGEST of a further archive that is unpacked before this one, to the same folder; repeatable")
 	flags.Int64Var(&opts.maxBytes, "max-bytes", archive.DefaultLimits.MaxTotalBytes, "largest archive that is fetched")
 	for _, name := range []string{"key", "sha256", "dest"} {
 		// The flag exists, so there is no error.
@@ -53,7 +61,8 @@ func (p *Program) fetch(ctx context.Context, opts fetchOptions) (err error) {
 	if err != nil {
 		return &stepError{ReasonSourceFetchFailed, err}
 	}
-	if _, err := archive.ParseDigest(opts.digest); err != nil {
+	archives, err := opts.archives()
+	if err != nil {
 		return &stepError{ReasonSourceFetchFailed, err}
 	}
 	if err := os.MkdirAll(opts.dest, 0o755); err != nil {
@@ -65,17 +74,38 @@ func (p *Program) fetch(ctx context.Context, opts fetchOptions) (err error) {
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
 
-	err = p.retry(ctx, objectstore.IsUnavailable, func(ctx context.Context) error {
-		return download(ctx, store, opts, file)
-	})
-	if err != nil {
-		return &stepError{fetchReason(err), err}
+	for _, source := range archives {
+		err = p.retry(ctx, objectstore.IsUnavailable, func(ctx context.Context) error {
+			return download(ctx, store, source, opts.maxBytes, file)
+		})
+		if err != nil {
+			return &stepError{fetchReason(err), err}
+		}
+		if err := unpack(file, opts.dest); err != nil {
+			return &stepError{fetchReason(err), err}
+		}
+		p.printf("Unpacked %s to %s", source.key, opts.dest)
 	}
-	if err := unpack(file, opts.dest); err != nil {
-		return &stepError{fetchReason(err), err}
-	}
-	p.printf("Unpacked %s to %s", opts.key, opts.dest)
 	return nil
+}
+
+// archives returns what to unpack, in this order: where two archives have the same file, the later one wins.
+func (o *fetchOptions) archives() ([]stored, error) {
+	under, err := pairs("under", o.under)
+	if err != nil {
+		return nil, err
+	}
+	archives := make([]stored, 0, len(under)+1)
+	for _, key := range slices.Sorted(maps.Keys(under)) {
+		archives = append(archives, stored{key, under[key]})
+	}
+	archives = append(archives, stored{o.key, o.digest})
+	for _, a := range archives {
+		if _, err := archive.ParseDigest(a.digest); err != nil {
+			return nil, err
+		}
+	}
+	return archives, nil
 }
 
 func (p *Program) newStore() (*objectstore.S3, error) {
@@ -115,20 +145,20 @@ func openScratch(dir string) (*os.File, error) {
 }
 
 // download puts the verified object into file, in place of what an earlier try left there.
-func download(ctx context.Context, store objectstore.Store, opts fetchOptions, file *os.File) (err error) {
+func download(ctx context.Context, store objectstore.Store, source stored, maxBytes int64, file *os.File) (err error) {
 	if _, err := file.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
 	if err := file.Truncate(0); err != nil {
 		return err
 	}
-	content, _, err := objectstore.OpenVerified(ctx, store, opts.key, opts.digest, opts.maxBytes)
+	content, _, err := objectstore.OpenVerified(ctx, store, source.key, source.digest, maxBytes)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, content.Close()) }()
 	if _, err := io.Copy(file, content); err != nil {
-		return fmt.Errorf("fetching %s: %w", opts.key, err)
+		return fmt.Errorf("fetching %s: %w", source.key, err)
 	}
 	return nil
 }

@@ -59,6 +59,43 @@ func listTree(t *testing.T, dir string) map[string]string {
 	return got
 }
 
+func TestFetchPutsOneArchiveOverAnother(t *testing.T) {
+	t.Parallel()
+	store, _, env := startStore(t)
+	pack := func(files map[string]string) *archive.Archive {
+		packed, err := archive.FromFiles(files, archive.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return packed
+	}
+	code := pack(map[string]string{"app/handler.py": "1", "app/Dockerfile": "FROM evil", "shared": "code"})
+	build := pack(map[string]string{"Dockerfile": "FROM scratch", "shared": "build"})
+	put(t, store, "ns/code.tar.gz", code.Data)
+	put(t, store, "ns/build.tar.gz", build.Data)
+	dest := t.TempDir()
+	args := []string{"fetch", "--key", "ns/build.tar.gz", "--sha256", build.Digest, "--dest", dest, "--under"}
+	if got := run(t, env, append(args, "ns/code.tar.gz="+code.Digest)...); got.code != 0 {
+		t.Fatalf("got %+v", got)
+	}
+	got := map[string]string{}
+	for _, name := range []string{"app/handler.py", "app/Dockerfile", "Dockerfile", "shared"} {
+		data, err := os.ReadFile(filepath.Join(dest, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got[name] = string(data)
+	}
+	want := map[string]string{
+		"app/handler.py": "1", "app/Dockerfile": "FROM evil", "Dockerfile": "FROM scratch", "shared": "build",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("files (-want +got):\n%s", diff)
+	}
+	run(t, env, append(args, "ns/code.tar.gz="+build.Digest)...).wantFailure(t, ReasonSourceCorrupt, "code.tar.gz")
+	run(t, env, append(args, "ns/code.tar.gz")...).wantFailure(t, ReasonSourceFetchFailed, "--under")
+}
+
 func TestFetch(t *testing.T) {
 	t.Parallel()
 	store, _, env := startStore(t)

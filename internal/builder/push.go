@@ -4,6 +4,8 @@ package builder
 
 import (
 	"context"
+	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -12,7 +14,7 @@ import (
 
 type pushOptions struct {
 	tar, target, base string
-	insecure          []string
+	insecure, labels  []string
 	caFile            string
 	config            string
 }
@@ -32,6 +34,7 @@ func (p *Program) pushCommand() *cobra.Command {
 	flags.StringVar(&opts.target, "target", "", "repository and tag to push to")
 	flags.StringVar(&opts.base, "base", "",
 		"image that this one was built on; its layers are not sent when it is in the same registry")
+	flags.StringArrayVar(&opts.labels, "label", nil, "NAME=VALUE to set on the image; repeatable")
 	flags.StringArrayVar(&opts.insecure, "insecure-registry", nil, "host:port that is spoken to in plain HTTP; repeatable")
 	flags.StringVar(&opts.caFile, "registry-ca-file", "", "file with certificates that are trusted besides the system's")
 	flags.StringVar(&opts.config, "registry-config", "",
@@ -52,9 +55,15 @@ func (p *Program) push(ctx context.Context, opts pushOptions) error {
 	if err != nil {
 		return &stepError{ReasonPushFailed, err}
 	}
+	labels, err := pairs("label", opts.labels)
+	if err != nil {
+		return &stepError{ReasonPushFailed, err}
+	}
 	var digest string
 	err = p.retry(ctx, image.IsUnavailable, func(ctx context.Context) (err error) {
-		digest, err = registry.PushTarballOnto(ctx, opts.tar, opts.target, opts.base)
+		digest, err = registry.PushTarball(ctx, image.PushRequest{
+			Path: opts.tar, Target: opts.target, Base: opts.base, Labels: labels,
+		})
 		return err
 	})
 	switch {
@@ -66,4 +75,17 @@ func (p *Program) push(ctx context.Context, opts pushOptions) error {
 	p.printf("Pushed %s@%s", opts.target, digest)
 	p.terminate(digest)
 	return nil
+}
+
+// pairs reads the values of a flag that are of the form NAME=VALUE.
+func pairs(flag string, values []string) (map[string]string, error) {
+	read := make(map[string]string, len(values))
+	for _, value := range values {
+		name, rest, ok := strings.Cut(value, "=")
+		if !ok || name == "" {
+			return nil, fmt.Errorf("--%s is %q, expected NAME=VALUE", flag, value)
+		}
+		read[name] = rest
+	}
+	return read, nil
 }

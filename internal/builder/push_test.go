@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/v1/random"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
@@ -55,6 +56,29 @@ func TestPush(t *testing.T) {
 	if digest, ok, err := registry.Exists(t.Context(), host+"/deps:1"); !ok || digest != want || err != nil {
 		t.Errorf("got %s, %t, %v", digest, ok, err)
 	}
+}
+
+func TestPushSetsLabels(t *testing.T) {
+	t.Parallel()
+	_, host := startRegistry(t)
+	path, plain := writeImage(t)
+	args := []string{"push", "--tar", path, "--target", host + "/code:1", "--insecure-registry", host}
+	got := run(t, nil, append(args, "--label", "sless.io/namespace=shop", "--label", "note=a=b")...)
+	if got.code != 0 || got.termination == plain {
+		t.Fatalf("got %+v, want another digest than %s", got, plain)
+	}
+	registry, err := image.New(image.Config{Insecure: []string{host}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	labels, err := registry.Labels(t.Context(), host+"/code@"+got.termination)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]string{"sless.io/namespace": "shop", "note": "a=b"}, labels); diff != "" {
+		t.Errorf("labels (-want +got):\n%s", diff)
+	}
+	run(t, nil, append(args, "--label", "nothing")...).wantFailure(t, ReasonPushFailed, `--label is "nothing"`)
 }
 
 func TestPushFails(t *testing.T) {

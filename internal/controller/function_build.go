@@ -17,6 +17,7 @@ import (
 
 	"github.com/naeel/sless/api/v1alpha1"
 	"github.com/naeel/sless/internal/archive"
+	"github.com/naeel/sless/internal/config"
 	"github.com/naeel/sless/internal/controller/plan"
 	"github.com/naeel/sless/internal/controller/resources"
 	"github.com/naeel/sless/internal/naming"
@@ -33,6 +34,9 @@ func (r *FunctionReconciler) ensureDependencies(ctx context.Context, s *function
 	base, err := r.runtimeImage(ctx, s.runtime)
 	if err != nil {
 		return err
+	}
+	if s.fn.Spec.Build.Strategy == v1alpha1.BuildStrategyFull {
+		return r.ensureFullImage(ctx, s, base)
 	}
 	manifest, ok := s.code.file(s.runtime.Dependencies.Manifest)
 	needed := false
@@ -63,6 +67,8 @@ type dependencyBuild struct {
 	key     string
 	base    string
 	context *archive.Archive
+	// code is set for a build that sees all of it.
+	code *codeArchive
 	// env becomes build arguments; indexFiles come from the Secret that the Function names.
 	env        map[string]string
 	indexFiles map[string][]byte
@@ -106,6 +112,9 @@ func sortedEnv(env map[string]string) []string {
 func (r *FunctionReconciler) dependencyImage(
 	ctx context.Context, s *functionScope, build dependencyBuild, target string,
 ) (string, error) {
+	if err := r.claims.claim(ctx, s.now, imageClaim(target)); err != nil {
+		return "", err
+	}
 	if digest, ok := r.knownImage(s, target); ok {
 		return digest, nil
 	}
@@ -123,7 +132,8 @@ func (r *FunctionReconciler) dependencyImage(
 // runBuild takes the build Job one step further. It always returns an error, which says how far the build is.
 func (r *FunctionReconciler) runBuild(ctx context.Context, s *functionScope, build dependencyBuild, target string) error {
 	jobs := &batchv1.JobList{}
-	if err := r.List(ctx, jobs, client.InNamespace(r.Config.Builds.Namespace)); err != nil {
+	if err := r.List(ctx, jobs, client.InNamespace(r.Config.Builds.Namespace),
+		client.MatchingLabels(resources.ComponentLabels(resources.ComponentBuild))); err != nil {
 		return fmt.Errorf("listing the builds: %w", err)
 	}
 	job := jobNamed(jobs.Items, naming.BuildJob(build.key))
@@ -134,12 +144,33 @@ func (r *FunctionReconciler) runBuild(ctx context.Context, s *functionScope, bui
 			return fmt.Errorf("listing the pods of the build: %w", err)
 		}
 	}
+	refused, err := r.refusal(ctx, job, pods.Items)
+	if err != nil {
+		return err
+	}
 	step := plan.NextBuildStep(plan.BuildState{
 		Job: job, Pods: pods.Items, Jobs: jobs.Items, MaxConcurrent: r.Config.Builds.MaxConcurrent,
-		Attempts: r.buildAttempts(build.key), Now: s.now,
-		RetryAsked: s.fn.Annotations[v1alpha1.AnnotationReconcileAt],
+		Refused: refused, Attempts: r.buildAttempts(build.key), Now: s.now, RetryAsked: r.retryAsked(s.fn, job),
 	})
 	return r.takeBuildStep(ctx, s, build, target, job, step)
+}
+
+// retryAsked returns the value of the annotation by which the user asks for another attempt. What was done already counts
+// no more: Functions that share a build would otherwise undo each other's attempts for ever.
+func (r *FunctionReconciler) retryAsked(fn *v1alpha1.Function, job *batchv1.Job) string {
+	asked := fn.Annotations[v1alpha1.AnnotationReconcileAt]
+	if job == nil {
+		return asked
+	}
+	if done, _ := r.known.get(knownAsked, job.Name+"/"+string(fn.UID)); done == asked {
+		return ""
+	}
+	return asked
+}
+
+// noteAsked remembers that what the user asks for is being done.
+func (r *FunctionReconciler) noteAsked(fn *v1alpha1.Function, job *batchv1.Job) {
+	r.known.put(knownAsked, job.Name+"/"+string(fn.UID), fn.Annotations[v1alpha1.AnnotationReconcileAt])
 }
 
 // buildAttempts is how often a build was tried again. A restart of the manager forgets it, which costs one early attempt.
@@ -159,8 +190,12 @@ func (r *FunctionReconciler) takeBuildStep(ctx context.Context, s *functionScope
 	case plan.BuildCreate:
 		return r.createBuild(ctx, s, build, target)
 	case plan.BuildStart:
-		return r.startBuild(ctx, build, job)
+		r.noteAsked(s.fn, job)
+		return r.startBuild(ctx, s, build, job)
+	case plan.BuildSuspend:
+		return r.suspendBuild(ctx, s, job, step)
 	case plan.BuildDelete:
+		r.noteAsked(s.fn, job)
 		if err := r.removeBuild(ctx, build.key); err != nil {
 			return err
 		}
@@ -172,14 +207,21 @@ func (r *FunctionReconciler) takeBuildStep(ctx context.Context, s *functionScope
 		return waiting(v1alpha1.ConditionBuilt, v1alpha1.ReasonBuilding, "trying again, %d. time, after %s: %s",
 			attempts, step.Reason, step.Message)
 	case plan.BuildHold:
-		return &phaseError{
-			kind: kindPlatform, condition: v1alpha1.ConditionBuilt, reason: step.Reason,
-			message: step.Message + "; it is built again in a while", after: step.After,
-		}
+		return heldBuild(step)
 	case plan.BuildFailed:
 		return stalled(v1alpha1.ConditionBuilt, step.Reason, "%s", step.Message)
 	default:
-		return waiting(v1alpha1.ConditionBuilt, step.Reason, "%s", step.Message)
+		return &phaseError{
+			kind: kindWaiting, condition: v1alpha1.ConditionBuilt, reason: step.Reason, message: step.Message, after: step.After,
+		}
+	}
+}
+
+// heldBuild says that a build goes on after a pause.
+func heldBuild(step plan.BuildStep) error {
+	return &phaseError{
+		kind: kindPlatform, condition: v1alpha1.ConditionBuilt, reason: step.Reason,
+		message: step.Message + "; it is built again in a while", after: step.After,
 	}
 }
 
@@ -196,22 +238,16 @@ func (r *FunctionReconciler) createBuild(ctx context.Context, s *functionScope, 
 
 func (r *FunctionReconciler) buildOptions(s *functionScope, build dependencyBuild, target string) resources.BuildOptions {
 	store, builds := r.Config.ObjectStore, r.Config.Builds
-	return resources.BuildOptions{
-		Namespace:     builds.Namespace,
-		Key:           build.key,
-		ContextKey:    objectstore.CodeKey(s.fn.Namespace, build.context.Digest),
-		ContextDigest: build.context.Digest,
-		Base:          build.base,
-		Target:        target,
-		KanikoImage:   builds.KanikoImage,
-		BuilderImage:  builds.BuilderImage,
-		StoreEnv: []corev1.EnvVar{
-			{Name: "S3_ENDPOINT", Value: store.Endpoint},
-			{Name: "S3_REGION", Value: store.Region},
-			{Name: "S3_BUCKET", Value: store.Bucket},
-			{Name: "S3_PATH_STYLE", Value: strconv.FormatBool(store.PathStyle)},
-			{Name: "S3_INSECURE", Value: strconv.FormatBool(store.Insecure)},
-		},
+	options := resources.BuildOptions{
+		Namespace:          builds.Namespace,
+		Key:                build.key,
+		ContextKey:         objectstore.CodeKey(s.fn.Namespace, build.context.Digest),
+		ContextDigest:      build.context.Digest,
+		Base:               build.base,
+		Target:             target,
+		KanikoImage:        builds.KanikoImage,
+		BuilderImage:       builds.BuilderImage,
+		StoreEnv:           storeEnv(store),
 		StoreSecret:        store.SecretName,
 		InsecureRegistries: r.Config.Registry.Insecure,
 		PushSecret:         r.Config.Registry.PushSecretName,
@@ -220,6 +256,24 @@ func (r *FunctionReconciler) buildOptions(s *functionScope, build dependencyBuil
 		IndexFiles:         slices.Sorted(maps.Keys(build.indexFiles)),
 		Resources:          builds.Resources,
 		TimeoutSeconds:     buildTimeout(s.fn),
+		Labels:             map[string]string{v1alpha1.LabelNamespace: s.fn.Namespace},
+	}
+	if build.code != nil {
+		options.CodeKey = objectstore.CodeKey(s.fn.Namespace, build.code.digest)
+		options.CodeDigest = build.code.digest
+		options.Labels[v1alpha1.LabelSourceDigest] = build.code.digest
+	}
+	return options
+}
+
+// storeEnv tells a step where the object store is.
+func storeEnv(store config.ObjectStore) []corev1.EnvVar {
+	return []corev1.EnvVar{
+		{Name: "S3_ENDPOINT", Value: store.Endpoint},
+		{Name: "S3_REGION", Value: store.Region},
+		{Name: "S3_BUCKET", Value: store.Bucket},
+		{Name: "S3_PATH_STYLE", Value: strconv.FormatBool(store.PathStyle)},
+		{Name: "S3_INSECURE", Value: strconv.FormatBool(store.Insecure)},
 	}
 }
 
@@ -231,28 +285,53 @@ func buildTimeout(fn *v1alpha1.Function) int32 {
 }
 
 // startBuild lets a queued Job go, once its Secret is there.
-func (r *FunctionReconciler) startBuild(ctx context.Context, build dependencyBuild, job *batchv1.Job) error {
+func (r *FunctionReconciler) startBuild(ctx context.Context, s *functionScope, build dependencyBuild, job *batchv1.Job) error {
 	if len(build.indexFiles) > 0 {
 		if err := apply(ctx, r.Client, resources.BuildSecret(job, build.indexFiles)); err != nil {
 			return err
 		}
 	}
-	base := job.DeepCopy()
 	started := job.DeepCopy()
 	started.Spec.Suspend = new(bool)
-	patch := client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})
-	if err := r.Patch(ctx, started, patch, client.FieldOwner(v1alpha1.FieldOwnerController)); err != nil {
+	if asked := s.fn.Annotations[v1alpha1.AnnotationReconcileAt]; asked != "" {
+		metav1.SetMetaDataAnnotation(&started.ObjectMeta, v1alpha1.AnnotationReconcileAt, asked)
+	}
+	if err := r.patchBuild(ctx, job, started); err != nil {
 		return fmt.Errorf("starting the build: %w", err)
 	}
 	return waiting(v1alpha1.ConditionBuilt, v1alpha1.ReasonBuilding, "the dependencies are being installed")
 }
 
+// suspendBuild takes a build back that gets no pod, and notes on it for how long. The next start sets its clock back.
+func (r *FunctionReconciler) suspendBuild(ctx context.Context, s *functionScope, job *batchv1.Job, step plan.BuildStep) error {
+	suspended := job.DeepCopy()
+	suspended.Spec.Suspend = new(true)
+	resources.Hold(suspended, resources.Held{
+		Until: s.now.Add(step.After), Times: resources.HeldOf(job).Times + 1, Reason: step.Reason, Message: step.Message,
+	})
+	if err := r.patchBuild(ctx, job, suspended); err != nil {
+		return fmt.Errorf("suspending the build: %w", err)
+	}
+	return heldBuild(step)
+}
+
+func (r *FunctionReconciler) patchBuild(ctx context.Context, base, changed *batchv1.Job) error {
+	patch := client.MergeFromWithOptions(base.DeepCopy(), client.MergeFromWithOptimisticLock{})
+	return r.Patch(ctx, changed, patch, client.FieldOwner(v1alpha1.FieldOwnerController))
+}
+
 // removeBuild deletes the Job of a build that ended. It is no error when there is none.
 func (r *FunctionReconciler) removeBuild(ctx context.Context, key string) error {
-	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: r.Config.Builds.Namespace, Name: naming.BuildJob(key)}}
+	return r.removeJob(ctx, &batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{Namespace: r.Config.Builds.Namespace, Name: naming.BuildJob(key)},
+	})
+}
+
+// removeJob deletes a Job with its pods. It is no error when there is none.
+func (r *FunctionReconciler) removeJob(ctx context.Context, job *batchv1.Job) error {
 	err := r.Delete(ctx, job, client.PropagationPolicy(metav1.DeletePropagationBackground))
 	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("removing the build: %w", err)
+		return fmt.Errorf("removing Job %s: %w", client.ObjectKeyFromObject(job), err)
 	}
 	return nil
 }

@@ -574,6 +574,33 @@ var _ = Describe("A Function with dependencies", Serial, func() {
 		readyIs(ctx, fn, "True/Ready")
 	})
 
+	It("may build with the whole source, and what comes out is its image", func(ctx SpecContext) {
+		fn := testutil.MakeFunction("whole", newNamespace(ctx)).Runtime("nodejs20").File("src/index.ts", "export {}").
+			File("package.json", `{"scripts":{"build":"tsc"}}`).File(".npmrc", "//npm.example.com/:_authToken=t0ken").Obj()
+		fn.Spec.Build.Strategy = v1alpha1.BuildStrategyFull
+		Expect(k8sClient.Create(ctx, fn)).To(Succeed())
+		job := buildOf(ctx, fn)
+		Eventually(started(ctx, job)).Should(BeTrue())
+		pod := job.Spec.Template.Spec
+		digest := strings.TrimPrefix(get(ctx, fn).Status.SourceDigest, "sha256:")
+		Expect(pod.InitContainers[0].Args).To(ContainElement("--under=" + fn.Namespace + "/" + digest + ".tar.gz=" + digest))
+		Expect(pod.Containers[0].Args).To(ContainElements(
+			"--label=sless.io/namespace="+fn.Namespace, "--label=sless.io/source-digest=sha256:"+digest))
+		succeed(ctx, job)
+		d := rollOut(ctx, fn)
+		readyIs(ctx, fn, "True/Ready")
+		Expect(d.Spec.Template.Spec.Containers[0].Image).To(HavePrefix(
+			platformS.registryHost + "/sless-" + fn.Namespace + "-whole@sha256:"))
+
+		By("changing the code, which is another build")
+		change(ctx, fn, func(f *v1alpha1.Function) { f.Spec.Source.Inline.Files["src/index.ts"] += "// new" })
+		readyIs(ctx, fn, "Unknown/Building")
+		By("going back, which is none")
+		change(ctx, fn, func(f *v1alpha1.Function) { f.Spec.Source.Inline.Files["src/index.ts"] = "export {}" })
+		readyIs(ctx, fn, "True/Ready")
+		Expect(k8sClient.Delete(ctx, fn)).To(Succeed())
+	})
+
 	It("shares a build within a namespace, also when the Function that began it goes away", func(ctx SpecContext) {
 		namespace := newNamespace(ctx)
 		first, second := node("shares-first", namespace, "shared"), node("shares-second", namespace, "shared")

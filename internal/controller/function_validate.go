@@ -14,10 +14,6 @@ func (r *FunctionReconciler) validate(_ context.Context, s *functionScope) error
 	if problems := validation.ValidateFunction(s.fn, r.Catalogue); len(problems) > 0 {
 		return stalled(v1alpha1.ConditionSourceReady, problems[0].Reason, "%s", problems[0].Err.Error())
 	}
-	if s.fn.Spec.Build.Strategy == v1alpha1.BuildStrategyFull {
-		return stalled(v1alpha1.ConditionBuilt, v1alpha1.ReasonNotImplemented,
-			"spec.build.strategy: Full is not supported by this version; use Auto")
-	}
 	// A ready image may name no runtime; the zero one has no dependencies and no defaults.
 	s.runtime, _ = r.Catalogue.Lookup(s.fn.Spec.Runtime)
 	s.entrypoint = validation.EntrypointOf(s.fn, s.runtime)

@@ -15,6 +15,8 @@ const (
 	knownBase   = "base"
 	// knownAttempts is how often a build was tried again.
 	knownAttempts = "attempts"
+	// knownAsked is what a Function asked for that was done, by build and Function.
+	knownAsked = "asked"
 )
 
 const (
@@ -42,7 +44,7 @@ func (k *knownCache) put(kind, key, value string) {
 	switch kind {
 	case knownBase:
 		ttl = baseKnownFor
-	case knownAttempts:
+	case knownAttempts, knownAsked:
 		ttl = attemptsKnownFor
 	}
 	k.entries.Add(kind+"/"+key, value, ttl)
@@ -56,6 +58,8 @@ func (k *knownCache) get(kind, key string) (string, bool) {
 	text, ok := value.(string)
 	return text, ok
 }
+
+func (k *knownCache) forget(kind, key string) { k.entries.Remove(kind + "/" + key) }
 
 func (k *knownCache) has(kind, key string) bool {
 	_, ok := k.get(kind, key)

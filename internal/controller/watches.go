@@ -33,7 +33,10 @@ func functionForObject(_ context.Context, obj client.Object) []reconcile.Request
 func functionsForBuild(reader client.Reader) func(context.Context, client.Object) []reconcile.Request {
 	return func(ctx context.Context, obj client.Object) []reconcile.Request {
 		requests := functionForObject(ctx, obj)
-		namespace, _, _ := strings.Cut(obj.GetAnnotations()[v1alpha1.AnnotationOwner], "/")
+		namespace, _, ok := strings.Cut(obj.GetAnnotations()[v1alpha1.AnnotationOwner], "/")
+		if !ok {
+			return nil // a Job of something else, such as a Trigger
+		}
 		functions := &v1alpha1.FunctionList{}
 		if err := reader.List(ctx, functions, client.InNamespace(namespace)); err != nil {
 			return requests
@@ -56,9 +59,15 @@ func functionsForBuild(reader client.Reader) func(context.Context, client.Object
 	}
 }
 
+// buildUnderWay are the reasons of Built while there is a build that may still end well.
+var buildUnderWay = map[string]bool{
+	v1alpha1.ReasonBuilding: true, v1alpha1.ReasonBuildQueued: true, v1alpha1.ReasonUnschedulable: true,
+	v1alpha1.ReasonQuotaExceeded: true, v1alpha1.ReasonPodsRefused: true,
+}
+
 func waitsForBuild(fn *v1alpha1.Function) bool {
 	c := meta.FindStatusCondition(fn.Status.Conditions, v1alpha1.ConditionBuilt)
-	return c != nil && (c.Reason == v1alpha1.ReasonBuilding || c.Reason == v1alpha1.ReasonBuildQueued)
+	return c != nil && buildUnderWay[c.Reason]
 }
 
 // functionsOfDeployNamespace leads from a deploy namespace, or from its policy, to the Functions that run in it.

@@ -9,10 +9,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
@@ -20,31 +22,40 @@ import (
 // maxTarballEntries is far more than an image has layers.
 const maxTarballEntries = 1000
 
-// PushTarball pushes the one image in the tar file at path (the format of docker save, which kaniko writes) to
-// target, a repository and tag, and gives the digest. The layers are streamed from the file.
+// PushRequest says what image file to push, and where to.
+type PushRequest struct {
+	// Path is a tar file with one image, in the format of docker save, which kaniko writes.
+	Path string
+	// Target is a repository and tag.
+	Target string
+	// Base is the image that this one was built on, or empty. Layers that are in its repository, in the same registry, are
+	// mounted and not sent. It does no harm when they are not there.
+	Base string
+	// Labels are set on the image, whatever the file says of them.
+	Labels map[string]string
+}
+
+// PushTarball pushes an image file and gives the digest. The layers are streamed from the file.
 //
 // The file comes out of a pod where code of the user ran. So it is checked first for what could harm this program, or
 // make nodes fetch layers from elsewhere.
-func (r *Registry) PushTarball(ctx context.Context, path, target string) (string, error) {
-	return r.PushTarballOnto(ctx, path, target, "")
-}
-
-// PushTarballOnto is PushTarball for an image that was built on base: layers that are in the repository of base, in the
-// same registry, are mounted and not sent. It does no harm when they are not there.
-func (r *Registry) PushTarballOnto(ctx context.Context, path, target, base string) (string, error) {
-	tag, err := r.parseTag(target)
+func (r *Registry) PushTarball(ctx context.Context, req PushRequest) (string, error) {
+	tag, err := r.parseTag(req.Target)
 	if err != nil {
 		return "", err
 	}
-	if err := checkTarball(path); err != nil {
-		return "", &fileError{path, err}
+	if err := checkTarball(req.Path); err != nil {
+		return "", &fileError{req.Path, err}
 	}
-	img, err := tarball.ImageFromPath(path, nil)
+	img, err := tarball.ImageFromPath(req.Path, nil)
 	if err != nil {
-		return "", &fileError{path, err}
+		return "", &fileError{req.Path, err}
 	}
-	if base != "" {
-		from, err := r.parse(base)
+	if img, err = withLabels(img, req.Labels); err != nil {
+		return "", &fileError{req.Path, err}
+	}
+	if req.Base != "" {
+		from, err := r.parse(req.Base)
 		if err != nil {
 			return "", err
 		}
@@ -52,12 +63,29 @@ func (r *Registry) PushTarballOnto(ctx context.Context, path, target, base strin
 	}
 	digest, err := img.Digest()
 	if err != nil {
-		return "", &fileError{path, err}
+		return "", &fileError{req.Path, err}
 	}
 	if err := remote.Write(tag, img, r.options(ctx)...); err != nil {
-		return "", fmt.Errorf("pushing %s: %w", target, err)
+		return "", fmt.Errorf("pushing %s: %w", req.Target, err)
 	}
 	return digest.String(), nil
+}
+
+// withLabels sets labels on an image, besides those that it has.
+func withLabels(img v1.Image, labels map[string]string) (v1.Image, error) {
+	if len(labels) == 0 {
+		return img, nil
+	}
+	file, err := img.ConfigFile()
+	if err != nil {
+		return nil, err
+	}
+	config := *file.Config.DeepCopy()
+	if config.Labels == nil {
+		config.Labels = make(map[string]string, len(labels))
+	}
+	maps.Copy(config.Labels, labels)
+	return mutate.Config(img, config)
 }
 
 // fileError is what is wrong with an image file. It is no fault of the registry, whatever its cause looks like.

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
@@ -58,7 +59,7 @@ func TestPushTarball(t *testing.T) {
 			path := writeTarball(t, builtImage(t, base))
 			counter.take()
 
-			digest, err := r.PushTarballOnto(t.Context(), path, host+"/deps:1", baseRef)
+			digest, err := r.PushTarball(t.Context(), PushRequest{Path: path, Target: host + "/deps:1", Base: baseRef})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -74,22 +75,70 @@ func TestPushTarball(t *testing.T) {
 			if want := manifest.Layers[2].Size + manifest.Config.Size; blobBytes != want {
 				t.Errorf("%d bytes were sent, want %d: new layer and configuration", blobBytes, want)
 			}
-			again, err := r.PushTarball(t.Context(), path, host+"/deps:1")
+			again, err := r.PushTarball(t.Context(), PushRequest{Path: path, Target: host + "/deps:1"})
 			if err != nil || again != digest {
 				t.Errorf("again: got %s, %v, want %s", again, err, digest)
 			}
 			if _, _, manifests, blobBytes := counter.take(); manifests != 0 || blobBytes != 0 {
 				t.Errorf("again: %d manifests and %d bytes were sent", manifests, blobBytes)
 			}
-			if alone, err := r.PushTarball(t.Context(), path, host+"/alone:1"); err != nil || alone != digest {
+			if alone, err := r.PushTarball(t.Context(), PushRequest{Path: path, Target: host + "/alone:1"}); err != nil || alone != digest {
 				t.Errorf("without base: got %s, %v, want %s", alone, err, digest)
 			}
 			// A base without the layers does no harm.
-			other, err := r.PushTarballOnto(t.Context(), path, host+"/other:1", host+"/none:1")
+			other, err := r.PushTarball(t.Context(), PushRequest{Path: path, Target: host + "/other:1", Base: host + "/none:1"})
 			if err != nil || other != digest {
 				t.Errorf("with another base: got %s, %v, want %s", other, err, digest)
 			}
 		})
+	}
+}
+
+// What the file says of itself was written where code of the user ran.
+func TestPushTarballSetsLabels(t *testing.T) {
+	t.Parallel()
+	host, counter := registries["distribution"](t)
+	r := newTestRegistry(t, host)
+	base := makeBase(t, types.DockerManifestSchema2)
+	baseRef := pushImage(t, r, host+"/runtime:v1", base)
+	forged, err := mutate.Config(builtImage(t, base), v1.Config{
+		Labels: map[string]string{"sless.io/namespace": "victim", "kept": "yes"}, Entrypoint: []string{"/sless/watchdog"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	counter.take()
+	digest, err := r.PushTarball(t.Context(), PushRequest{
+		Path: writeTarball(t, forged), Target: host + "/code:1", Base: baseRef,
+		Labels: map[string]string{"sless.io/namespace": "shop"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	labels, err := r.Labels(t.Context(), host+"/code@"+digest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]string{"sless.io/namespace": "shop", "kept": "yes"}, labels); diff != "" {
+		t.Errorf("labels (-want +got):\n%s", diff)
+	}
+	img := pullImage(t, r, host+"/code@"+digest)
+	if err := validate.Image(img); err != nil {
+		t.Error(err)
+	}
+	file, err := img.ConfigFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"/sless/watchdog"}, file.Config.Entrypoint); diff != "" {
+		t.Errorf("entry point (-want +got):\n%s", diff)
+	}
+	manifest, err := img.Manifest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, _, sent := counter.take(); sent != manifest.Layers[2].Size+manifest.Config.Size {
+		t.Errorf("%d bytes were sent, want only the new layer and the configuration", sent)
 	}
 }
 
@@ -145,7 +194,7 @@ func TestPushTarballRefuses(t *testing.T) {
 			if tc.target != "" {
 				target = tc.target
 			}
-			_, err := r.PushTarball(t.Context(), packImageFile(t, tc.entries), target)
+			_, err := r.PushTarball(t.Context(), PushRequest{Path: packImageFile(t, tc.entries), Target: target})
 			if err == nil || IsUnavailable(err) || !strings.Contains(err.Error(), tc.wantError) {
 				t.Errorf("got error %v, want %s", err, tc.wantError)
 			}
@@ -154,7 +203,7 @@ func TestPushTarballRefuses(t *testing.T) {
 			}
 		})
 	}
-	if _, err := r.PushTarball(t.Context(), "/nowhere/image.tar", host+"/deps:1"); !errors.Is(err, os.ErrNotExist) {
+	if _, err := r.PushTarball(t.Context(), PushRequest{Path: "/nowhere/image.tar", Target: host + "/deps:1"}); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no file: got error %v", err)
 	}
 }

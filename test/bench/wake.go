@@ -269,7 +269,7 @@ func (w *wake) once(ctx context.Context, who waker, result *wakes) error {
 	s.reached[answered] = end
 	result.add(began, s)
 	if w.opts.verbose {
-		w.sayStages(began, inOrder(s.reached))
+		w.sayStages(began, inOrder(order(), s.reached))
 	}
 	return nil
 }
@@ -328,7 +328,7 @@ func (w *wake) seen(ctx context.Context) seen {
 }
 
 func (r *wakes) add(began time.Time, s seen) {
-	t := inOrder(s.reached)
+	t := inOrder(order(), s.reached)
 	if s.earlyProbes > 0 {
 		r.earlyProbes++
 	}

@@ -33,6 +33,8 @@ const (
 	BuildDelete
 	// BuildHold keeps a failed Job until it is time to try again.
 	BuildHold
+	// BuildSuspend takes a Job back that gets no pod. It is let go again after a pause.
+	BuildSuspend
 	// BuildFailed gives up until the user changes something.
 	BuildFailed
 )
@@ -45,6 +47,8 @@ type BuildState struct {
 	Pods []corev1.Pod
 	// Jobs are all builds.
 	Jobs []batchv1.Job
+	// Refused is why the API server does not let the Job have a pod, or nil.
+	Refused *Fault
 	// MaxConcurrent is the number of builds that may run at once.
 	MaxConcurrent int
 	// Attempts is how often the build was tried again already, because of faults of the platform.
@@ -60,7 +64,7 @@ type BuildStep struct {
 	Action  BuildAction
 	Reason  string
 	Message string
-	// After is when to look again, for BuildHold.
+	// After is when to look again, and for BuildSuspend the pause. 0 leaves it to the watches.
 	After time.Duration
 }
 
@@ -93,12 +97,20 @@ func NextBuildStep(state BuildState) BuildStep {
 	case ptr.Deref(job.Spec.Suspend, false):
 		return queuedStep(state)
 	default:
-		return runningStep(state.Pods)
+		return runningStep(state)
 	}
 }
 
+// retryAsked tells whether the user asks for another attempt than the one that the Job is.
+func retryAsked(state BuildState) bool {
+	return state.RetryAsked != "" && state.RetryAsked != state.Job.Annotations[v1alpha1.AnnotationReconcileAt]
+}
+
 func queuedStep(state BuildState) BuildStep {
-	ahead := buildsAhead(state.Job, state.Jobs)
+	if held := resources.HeldOf(state.Job); held.Until.After(state.Now) && !retryAsked(state) {
+		return BuildStep{Action: BuildHold, Reason: held.Reason, Message: held.Message, After: held.Until.Sub(state.Now)}
+	}
+	ahead := buildsAhead(state.Job, state.Jobs, state.Now)
 	if ahead < state.MaxConcurrent {
 		return BuildStep{Action: BuildStart}
 	}
@@ -109,16 +121,18 @@ func queuedStep(state BuildState) BuildStep {
 	}
 }
 
-// buildsAhead counts the unfinished builds that were created before job. Names break ties.
-func buildsAhead(job *batchv1.Job, jobs []batchv1.Job) int {
+// buildsAhead counts the unfinished builds that were created before job. Names break ties. Those that pause take nobody's
+// place.
+func buildsAhead(job *batchv1.Job, jobs []batchv1.Job, now time.Time) int {
 	ahead := 0
 	for i := range jobs {
 		other := &jobs[i]
-		if other.UID == job.UID || Finished(other) {
+		queued := ptr.Deref(other.Spec.Suspend, false)
+		if other.UID == job.UID || Finished(other) || queued && resources.HeldOf(other).Until.After(now) {
 			continue
 		}
 		order := cmp.Or(other.CreationTimestamp.Compare(job.CreationTimestamp.Time), strings.Compare(other.Name, job.Name))
-		if order < 0 || !ptr.Deref(other.Spec.Suspend, false) {
+		if order < 0 || !queued {
 			ahead++
 		}
 	}
@@ -136,13 +150,24 @@ func jobHas(job *batchv1.Job, kind batchv1.JobConditionType) bool {
 	})
 }
 
-func runningStep(pods []corev1.Pod) BuildStep {
+func runningStep(state BuildState) BuildStep {
+	pause := retryDelay(resources.HeldOf(state.Job).Times)
+	if state.Refused != nil {
+		return BuildStep{Action: BuildSuspend, Reason: state.Refused.Reason, After: pause,
+			Message: "the build gets no pod: " + state.Refused.Message}
+	}
 	step := BuildStep{Action: BuildWait, Reason: v1alpha1.ReasonBuilding, Message: "the dependencies are being installed"}
-	for i := range pods {
-		if message := unschedulable(&pods[i]); message != "" {
-			step.Message = "the build waits for a node: " + message
+	if len(state.Pods) == 0 {
+		step.After = PollRefusal(state.Job, state.Now)
+	}
+	for i := range state.Pods {
+		if message := unschedulable(&state.Pods[i]); message != "" {
+			step.Reason, step.Message = v1alpha1.ReasonUnschedulable, "no node takes the pod of the build: "+message
+			if waitedTooLong(state) {
+				step.Action, step.After = BuildSuspend, pause
+			}
 		}
-		for _, status := range buildSteps(&pods[i]) {
+		for _, status := range buildSteps(&state.Pods[i]) {
 			if w := status.State.Waiting; w != nil && w.Message != "" {
 				step.Message = fmt.Sprintf("step %s of the build waits: %s: %s", status.Name, w.Reason, truncate(w.Message))
 			}
@@ -151,9 +176,16 @@ func runningStep(pods []corev1.Pod) BuildStep {
 	return step
 }
 
+// waitedTooLong tells whether half of a build's time went by without a node: the time is meant for the installation, so the
+// Job is taken back before it runs out, which sets the clock back.
+func waitedTooLong(state BuildState) bool {
+	start, limit := state.Job.Status.StartTime, ptr.Deref(state.Job.Spec.ActiveDeadlineSeconds, 0)
+	return start != nil && limit > 0 && state.Now.Sub(start.Time) > time.Duration(limit)*time.Second/2
+}
+
 // failedStep tells faults of the platform, which are tried again, from the user's.
 func failedStep(state BuildState) BuildStep {
-	if state.RetryAsked != state.Job.Annotations[v1alpha1.AnnotationReconcileAt] {
+	if retryAsked(state) {
 		return BuildStep{Action: BuildDelete}
 	}
 	for i := range state.Job.Status.Conditions {

@@ -34,6 +34,15 @@ func makeJob(name string, options ...jobOption) *batchv1.Job {
 
 func suspended(j *batchv1.Job) { j.Spec.Suspend = new(true) }
 
+// heldJob was taken back for the third time, for a while from epoch on.
+func heldJob(pause time.Duration) *batchv1.Job {
+	return makeJob("own", suspended, func(j *batchv1.Job) {
+		resources.Hold(j, resources.Held{
+			Until: epoch.Add(pause), Times: 3, Reason: v1alpha1.ReasonQuotaExceeded, Message: "exceeded quota: small",
+		})
+	})
+}
+
 func created(after time.Duration) jobOption {
 	return func(j *batchv1.Job) { j.CreationTimestamp = metav1.NewTime(epoch.Add(after)) }
 }
@@ -87,7 +96,31 @@ func TestNextBuildStep(t *testing.T) {
 			state: BuildState{Job: makeJob("own"), Pods: []corev1.Pod{{Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{
 				Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "0/1 nodes",
 			}}}}}},
-			wantAction: BuildWait, wantReason: v1alpha1.ReasonBuilding, wantMessage: "0/1 nodes",
+			wantAction: BuildWait, wantReason: v1alpha1.ReasonUnschedulable, wantMessage: "0/1 nodes",
+		},
+		"on no node for half of its time": {
+			state: BuildState{
+				Job: makeJob("own", startedAt(epoch), func(j *batchv1.Job) { j.Spec.ActiveDeadlineSeconds = ptr.To[int64](900) }),
+				Now: epoch.Add(451 * time.Second), Pods: []corev1.Pod{{Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{
+					Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "0/1 nodes",
+				}}}}},
+			},
+			wantAction: BuildSuspend, wantReason: v1alpha1.ReasonUnschedulable, wantMessage: "0/1 nodes",
+		},
+		"refused a pod": {
+			state: BuildState{Job: makeJob("own", startedAt(epoch)), Now: epoch.Add(time.Second),
+				Refused: &Fault{Reason: v1alpha1.ReasonQuotaExceeded, Message: "exceeded quota"}},
+			wantAction: BuildSuspend, wantReason: v1alpha1.ReasonQuotaExceeded, wantMessage: "gets no pod: exceeded quota",
+		},
+		"pauses": {
+			state:      BuildState{Job: heldJob(time.Minute), MaxConcurrent: 1, Now: epoch},
+			wantAction: BuildHold, wantReason: v1alpha1.ReasonQuotaExceeded, wantMessage: "exceeded quota",
+		},
+		"pauses, and the user asks": {
+			state: BuildState{Job: heldJob(time.Minute), MaxConcurrent: 1, Now: epoch, RetryAsked: "now"}, wantAction: BuildStart,
+		},
+		"has paused": {
+			state: BuildState{Job: heldJob(time.Minute), MaxConcurrent: 1, Now: epoch.Add(time.Minute)}, wantAction: BuildStart,
 		},
 		"image of a step cannot be pulled": {
 			state: BuildState{Job: makeJob("own"), Pods: []corev1.Pod{{Status: corev1.PodStatus{
@@ -177,17 +210,34 @@ func TestBuildQueue(t *testing.T) {
 			Reason: v1alpha1.ReasonBuildQueued, Message: "waits for a free build slot, position 1; 1 builds run at once"}},
 		"second in the queue": {max: 1, others: []batchv1.Job{running("a"), queued("b", time.Second)}, want: BuildStep{
 			Reason: v1alpha1.ReasonBuildQueued, Message: "waits for a free build slot, position 2; 1 builds run at once"}},
+		"those that pause stand aside": {
+			max: 1, others: []batchv1.Job{*heldJob(time.Minute)}, want: BuildStep{Action: BuildStart},
+		},
 		"names break ties": {max: 1, others: []batchv1.Job{queued("aaa", time.Minute)}, want: BuildStep{
 			Reason: v1alpha1.ReasonBuildQueued, Message: "waits for a free build slot, position 1; 1 builds run at once"}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := NextBuildStep(BuildState{Job: own, Jobs: append(tc.others, *own), MaxConcurrent: tc.max})
+			got := NextBuildStep(BuildState{Job: own, Jobs: append(tc.others, *own), MaxConcurrent: tc.max, Now: epoch})
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("NextBuildStep (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestPausesOfRefusedBuildsGrow(t *testing.T) {
+	t.Parallel()
+	pause := func(times int) time.Duration {
+		job := makeJob("own", startedAt(epoch))
+		resources.Hold(job, resources.Held{Times: times})
+		return NextBuildStep(BuildState{Job: job, Now: epoch, Refused: &Fault{}}).After
+	}
+	got := []time.Duration{pause(0), pause(1), pause(2), pause(6), pause(60)}
+	want := []time.Duration{10 * time.Second, 20 * time.Second, 40 * time.Second, 10 * time.Minute, 10 * time.Minute}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("pauses (-want +got):\n%s", diff)
 	}
 }
 

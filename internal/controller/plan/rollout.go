@@ -3,8 +3,6 @@
 package plan
 
 import (
-	"strings"
-
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
@@ -31,11 +29,7 @@ func ReplicaFailure(d *appsv1.Deployment) *Fault {
 	}
 	for _, c := range d.Status.Conditions {
 		if c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue {
-			reason := v1alpha1.ReasonPodsRefused
-			if strings.Contains(c.Message, "exceeded quota") {
-				reason = v1alpha1.ReasonQuotaExceeded
-			}
-			return &Fault{Reason: reason, Message: truncate(c.Message)}
+			return refusedPods(c.Message)
 		}
 	}
 	return nil

@@ -56,6 +56,10 @@ type BuildOptions struct {
 	Key string
 	// ContextKey and ContextDigest find the build context in the object store.
 	ContextKey, ContextDigest string
+	// CodeKey and CodeDigest find the code, for a build that sees all of it. Otherwise they are empty.
+	CodeKey, CodeDigest string
+	// Labels are set on the image that is pushed.
+	Labels map[string]string
 	// Base is the image that the build starts from, by digest. Its layers are mounted in the registry, not sent again.
 	Base string
 	// Target is the image to push, repository:tag.
@@ -149,13 +153,17 @@ func fetchStep(opt BuildOptions) corev1.Container {
 	env := append(slices.Clone(opt.StoreEnv),
 		secretEnv("AWS_ACCESS_KEY_ID", opt.StoreSecret, "accessKey"),
 		secretEnv("AWS_SECRET_ACCESS_KEY", opt.StoreSecret, "secretKey"))
+	args := []string{
+		"fetch", "--key=" + opt.ContextKey, "--sha256=" + hexOf(opt.ContextDigest), "--dest=" + workspaceDir,
+	}
+	if opt.CodeKey != "" {
+		args = append(args, "--under="+opt.CodeKey+"="+hexOf(opt.CodeDigest))
+	}
 	return corev1.Container{
-		Name:    BuildFetch,
-		Image:   opt.BuilderImage,
-		Command: []string{"/builder"},
-		Args: []string{
-			"fetch", "--key=" + opt.ContextKey, "--sha256=" + hexOf(opt.ContextDigest), "--dest=" + workspaceDir,
-		},
+		Name:                     BuildFetch,
+		Image:                    opt.BuilderImage,
+		Command:                  []string{"/builder"},
+		Args:                     args,
 		Env:                      env,
 		Resources:                stepResources(),
 		SecurityContext:          stepSecurity(),
@@ -223,6 +231,10 @@ func kanikoArgs(opt BuildOptions) []string {
 
 func pushStep(opt BuildOptions) corev1.Container {
 	args := []string{"push", "--tar=" + imageTar, "--target=" + opt.Target, "--base=" + opt.Base}
+	// kaniko could set them too, but code of the user ran where it runs.
+	for _, name := range slices.Sorted(maps.Keys(opt.Labels)) {
+		args = append(args, "--label="+name+"="+opt.Labels[name])
+	}
 	for _, host := range opt.InsecureRegistries {
 		args = append(args, "--insecure-registry="+host)
 	}

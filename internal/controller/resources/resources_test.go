@@ -40,6 +40,7 @@ func buildOptions() BuildOptions {
 		ContextKey:    "shop/2222.tar.gz",
 		ContextDigest: "sha256:2222",
 		Base:          "registry.example.com/sless-runtime-nodejs20@sha256:3333",
+		Labels:        map[string]string{"sless.io/namespace": "shop"},
 		Target:        "registry.example.com/sless-shop-deps:00112233445566778899aabbccddeeff",
 		KanikoImage:   "kaniko:v1.24.0",
 		BuilderImage:  "sless:v1",
@@ -81,6 +82,9 @@ func TestBuildJobGolden(t *testing.T) {
 	full.Env = map[string]string{"NPM_CONFIG_REGISTRY": "https://npm.example.com"}
 	asked := testutil.MakeFunction("cart", "shop").UID("uid-1").Annotation(v1alpha1.AnnotationReconcileAt, "now").Obj()
 	testutil.Golden(t, "buildjob_full", BuildJob(asked, full))
+	source := buildOptions()
+	source.CodeKey, source.CodeDigest = "shop/4444.tar.gz", "sha256:4444"
+	testutil.Golden(t, "buildjob_source", BuildJob(fn, source))
 }
 
 // The step that runs install scripts must hold nothing that a script could steal.

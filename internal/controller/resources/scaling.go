@@ -3,9 +3,6 @@
 package resources
 
 import (
-	"cmp"
-	"maps"
-	"slices"
 	"time"
 
 	httpv1beta1 "github.com/kedacore/http-add-on/operator/apis/http/v1beta1"
@@ -18,103 +15,115 @@ import (
 	"github.com/naeel/sless/internal/naming"
 )
 
-const (
-	// ComponentScaling marks what KEDA reads.
-	ComponentScaling = "scaling"
-	// AnnotationPausedReplicas on a ScaledObject stops the autoscaler at a number of replicas.
-	AnnotationPausedReplicas = "autoscaling.keda.sh/paused-replicas"
-
-	// WakeTimeout is how long a call waits for a function at zero to get ready.
-	WakeTimeout = time.Minute
-	// answerMargin is what the interceptor waits on top of the longest call, so that it is the function that answers 504.
-	answerMargin = 5 * time.Second
-
-	defaultMaxReplicas = 10
-	defaultConcurrency = 100
-	defaultIdleSeconds = 300
-	// maxWindow is the longest time over which calls are counted. The add-on counts nothing where it is more than about 2000
-	// times the granularity.
-	maxWindow = 60
-	// maxPollingInterval is KEDA's default.
-	maxPollingInterval = 30
-	// maxStabilization is Kubernetes' default for autoscalers.
-	maxStabilization = 300
-	// neverRate is a target that calls never reach, so that their rate keeps a function awake and does not scale it.
-	neverRate = 1_000_000
+// The kinds of KEDA and of its HTTP add-on that sless makes. ScaledObjects are made without KEDA's own types, which would
+// bring its whole dependencies along.
+var (
+	InterceptorRouteKind = httpv1beta1.SchemeGroupVersion.WithKind("InterceptorRoute")
+	ScaledObjectKind     = schema.GroupVersionKind{Group: "keda.sh", Version: "v1alpha1", Kind: "ScaledObject"}
 )
 
-// ScaledObjectKind is the kind of what ScaledObject builds.
-func ScaledObjectKind() schema.GroupVersionKind {
-	return schema.GroupVersionKind{Group: "keda.sh", Version: "v1alpha1", Kind: "ScaledObject"}
-}
+// PausedReplicasAnnotation, on a ScaledObject, holds the Deployment at its value.
+const PausedReplicasAnnotation = "autoscaling.keda.sh/paused-replicas"
 
-// ScalingOptions is what scaling needs beside the Function itself.
+const (
+	// maxRateWindow is over what time the rate of calls is taken. A call counts as activity for that long, also when it was
+	// too short for the interceptor's samples of concurrency to see.
+	maxRateWindow = time.Minute
+	// noRateTarget lets the rate tell of activity and never ask for a replica more.
+	noRateTarget = 1_000_000
+	// headerGrace is added to the function's own timeout, so that the watchdog's answer comes before the interceptor's.
+	headerGrace = 10 * time.Second
+	// Bounds of how long the autoscaler waits before it takes replicas away that are not needed.
+	minStabilization, maxStabilization = 15 * time.Second, 5 * time.Minute
+)
+
+// ScalingOptions is what the autoscaler's objects need beyond the Function.
 type ScalingOptions struct {
-	// ScalerAddress is host:port of the http-add-on's scaler, as KEDA reaches it.
-	ScalerAddress string
-	// Paused keeps the function at zero.
+	// Scaler is host:port of the add-on's scaler.
+	Scaler string
+	// StartupTimeout is how long a call waits for the first replica.
+	StartupTimeout time.Duration
+	// PollingInterval is how often KEDA looks whether the function is idle.
+	PollingInterval time.Duration
+	// Paused holds the function at zero replicas.
 	Paused bool
-	// Mirrors are those of DeploymentOptions.
-	Mirrors map[Source]string
 }
 
-// InterceptorRoute builds the route by which KEDA's interceptor finds the pods of a Function, holds its calls and counts
-// them. The Function must have spec.scaling.
-func InterceptorRoute(fn *v1alpha1.Function) *httpv1beta1.InterceptorRoute {
+// InterceptorRoute builds the route by which the interceptor finds a Function's Service, and what it counts.
+func InterceptorRoute(fn *v1alpha1.Function, opt ScalingOptions) *httpv1beta1.InterceptorRoute {
 	scaling := fn.Spec.Scaling
-	request := WakeTimeout + time.Duration(timeoutSeconds(fn))*time.Second + answerMargin
+	timeout := time.Duration(timeoutSeconds(fn))*time.Second + headerGrace
+	window, _ := idleTimes(fn)
 	return &httpv1beta1.InterceptorRoute{
-		TypeMeta:   metav1.TypeMeta{APIVersion: httpv1beta1.SchemeGroupVersion.String(), Kind: "InterceptorRoute"},
+		TypeMeta:   typeMeta(InterceptorRouteKind),
 		ObjectMeta: scalingMeta(fn),
 		Spec: httpv1beta1.InterceptorRouteSpec{
 			Target: httpv1beta1.TargetRef{Service: fn.Name, Port: naming.FunctionPort},
 			Rules:  []httpv1beta1.RoutingRule{{Hosts: []string{naming.VirtualHost(fn.Namespace, fn.Name)}}},
 			ScalingMetric: httpv1beta1.ScalingMetricSpec{
-				Concurrency: &httpv1beta1.ConcurrencyTargetSpec{TargetValue: ptr.Deref(scaling.Concurrency, defaultConcurrency)},
-				// Short calls slip through between two looks at their concurrency. Their rate shows for a while, so without it a
-				// function would go to zero under light, steady load.
+				Concurrency: &httpv1beta1.ConcurrencyTargetSpec{
+					TargetValue: ptr.Deref(scaling.Concurrency, v1alpha1.DefaultScalingConcurrency),
+				},
 				RequestRate: &httpv1beta1.RequestRateTargetSpec{
-					TargetValue: ptr.Deref(scaling.RequestsPerSecond, neverRate),
-					Window:      metav1.Duration{Duration: time.Duration(rateWindow(idleSeconds(fn))) * time.Second},
+					TargetValue: ptr.Deref(scaling.RequestsPerSecond, noRateTarget),
+					Window:      metav1.Duration{Duration: window},
 					Granularity: metav1.Duration{Duration: time.Second},
 				},
 			},
-			// What is not set would be unlimited.
+			// Without timeouts the interceptor waits for ever.
 			Timeouts: httpv1beta1.InterceptorRouteTimeouts{
-				Readiness:      &metav1.Duration{Duration: WakeTimeout},
-				Request:        &metav1.Duration{Duration: request},
-				ResponseHeader: &metav1.Duration{Duration: request},
+				Readiness:      &metav1.Duration{Duration: opt.StartupTimeout},
+				Request:        &metav1.Duration{Duration: opt.StartupTimeout + timeout},
+				ResponseHeader: &metav1.Duration{Duration: timeout},
 			},
 		},
 	}
 }
 
-// ScaledObject builds what makes KEDA scale a Function's Deployment. The Function must have spec.scaling.
+// ScaledObject builds what makes KEDA set the number of a Function's replicas.
 func ScaledObject(fn *v1alpha1.Function, opt ScalingOptions) *unstructured.Unstructured {
-	obj := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
-		"scaleTargetRef":        map[string]any{"apiVersion": "apps/v1", "kind": "Deployment", "name": fn.Name},
-		"minReplicaCount":       int64(ptr.Deref(fn.Spec.Scaling.MinReplicas, 0)),
-		"maxReplicaCount":       int64(maxReplicas(fn)),
-		"pollingInterval":       pollingInterval(idleSeconds(fn)),
-		"cooldownPeriod":        idleSeconds(fn) - rateWindow(idleSeconds(fn)),
-		"initialCooldownPeriod": idleSeconds(fn),
-		"advanced": map[string]any{
-			"restoreToOriginalReplicaCount": false,
-			"horizontalPodAutoscalerConfig": map[string]any{"behavior": behavior(idleSeconds(fn))},
+	scaling := fn.Spec.Scaling
+	window, cooldown := idleTimes(fn)
+	stabilization := min(max(window+cooldown, minStabilization), maxStabilization)
+	meta := scalingMeta(fn)
+	obj := &unstructured.Unstructured{Object: map[string]any{
+		"spec": map[string]any{
+			"scaleTargetRef":        map[string]any{"apiVersion": "apps/v1", "kind": "Deployment", "name": fn.Name},
+			"minReplicaCount":       int64(ptr.Deref(scaling.MinReplicas, 0)),
+			"maxReplicaCount":       int64(ptr.Deref(scaling.MaxReplicas, v1alpha1.DefaultMaxReplicas)),
+			"pollingInterval":       seconds(opt.PollingInterval),
+			"cooldownPeriod":        seconds(cooldown),
+			"initialCooldownPeriod": seconds(window + cooldown),
+			"advanced": map[string]any{
+				"restoreToOriginalReplicaCount": false,
+				"horizontalPodAutoscalerConfig": map[string]any{
+					"behavior": map[string]any{
+						"scaleDown": map[string]any{"stabilizationWindowSeconds": seconds(stabilization)},
+					},
+				},
+			},
+			"triggers": []any{map[string]any{
+				"type":     "external-push",
+				"metadata": map[string]any{"scalerAddress": opt.Scaler, "interceptorRoute": fn.Name},
+			}},
 		},
-		"triggers": []any{map[string]any{"type": "external-push", "metadata": triggerMetadata(fn, opt)}},
-	}}}
-	obj.SetGroupVersionKind(ScaledObjectKind())
-	objectMeta := scalingMeta(fn)
-	obj.SetName(objectMeta.Name)
-	obj.SetNamespace(objectMeta.Namespace)
-	obj.SetLabels(objectMeta.Labels)
-	annotations := objectMeta.Annotations
+	}}
+	obj.SetGroupVersionKind(ScaledObjectKind)
+	obj.SetName(meta.Name)
+	obj.SetNamespace(meta.Namespace)
+	obj.SetLabels(meta.Labels)
 	if opt.Paused {
-		annotations[AnnotationPausedReplicas] = "0"
+		meta.Annotations[PausedReplicasAnnotation] = "0"
 	}
-	obj.SetAnnotations(annotations)
+	obj.SetAnnotations(meta.Annotations)
 	return obj
+}
+
+// idleTimes splits idleSeconds into the time for which a call counts as activity and the time that KEDA waits after that.
+func idleTimes(fn *v1alpha1.Function) (window, cooldown time.Duration) {
+	idle := time.Duration(ptr.Deref(fn.Spec.Scaling.IdleSeconds, v1alpha1.DefaultIdleSeconds)) * time.Second
+	window = min(idle, maxRateWindow)
+	return window, idle - window
 }
 
 func scalingMeta(fn *v1alpha1.Function) metav1.ObjectMeta {
@@ -124,42 +133,8 @@ func scalingMeta(fn *v1alpha1.Function) metav1.ObjectMeta {
 	}
 }
 
-// triggerMetadata is what the scaler gets. KEDA reads the ConfigMaps in a container's environment whenever it connects to
-// the scaler anew, by the names that it saw when the ScaledObject last changed. So other names have to change it: else KEDA
-// asks for copies that are gone, and scales no more.
-func triggerMetadata(fn *v1alpha1.Function, opt ScalingOptions) map[string]any {
-	metadata := map[string]any{"scalerAddress": opt.ScalerAddress, "interceptorRoute": fn.Name}
-	if len(opt.Mirrors) > 0 {
-		metadata["mirrors"] = naming.Key(slices.Sorted(maps.Values(opt.Mirrors))...)
-	}
-	return metadata
+func typeMeta(kind schema.GroupVersionKind) metav1.TypeMeta {
+	return metav1.TypeMeta{APIVersion: kind.GroupVersion().String(), Kind: kind.Kind}
 }
 
-// behavior lets a function grow to its maximum at once, and shrink when the load has been lower for a while.
-func behavior(idle int64) map[string]any {
-	return map[string]any{
-		"scaleUp": map[string]any{
-			"stabilizationWindowSeconds": int64(0),
-			"policies":                   []any{map[string]any{"type": "Percent", "value": int64(900), "periodSeconds": int64(15)}},
-		},
-		"scaleDown": map[string]any{"stabilizationWindowSeconds": min(idle, maxStabilization)},
-	}
-}
-
-func idleSeconds(fn *v1alpha1.Function) int64 {
-	return int64(ptr.Deref(fn.Spec.Scaling.IdleSeconds, defaultIdleSeconds))
-}
-
-// maxReplicas is never below the minimum, which KEDA would refuse.
-func maxReplicas(fn *v1alpha1.Function) int32 {
-	return max(ptr.Deref(fn.Spec.Scaling.MaxReplicas, defaultMaxReplicas), ptr.Deref(fn.Spec.Scaling.MinReplicas, 0))
-}
-
-// rateWindow is the part of the idle time in which the rate of calls still shows the last one. KEDA's cooldown, which is the
-// rest of it, begins after.
-func rateWindow(idle int64) int64 { return clamp(idle/2, 1, maxWindow) }
-
-// pollingInterval is how often KEDA looks whether a function is idle: that much later than wanted it may go to zero.
-func pollingInterval(idle int64) int64 { return clamp(idle/10, 1, maxPollingInterval) }
-
-func clamp[T cmp.Ordered](value, least, most T) T { return max(least, min(value, most)) }
+func seconds(d time.Duration) int64 { return int64(d / time.Second) }
