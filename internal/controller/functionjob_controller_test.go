@@ -258,8 +258,9 @@ var _ = Describe("A FunctionJob", func() {
 	})
 
 	It("runs a Function that is switched off, and is deleted when its time is over", func(ctx SpecContext) {
-		fn := testutil.MakeFunction("off", newNamespace(ctx)).File("handler.py", pythonHandler).Replicas(0).Obj()
-		Expect(k8sClient.Create(ctx, fn)).To(Succeed())
+		fn := readyFunction(ctx, "off", newNamespace(ctx))
+		change(ctx, fn, func(f *v1alpha1.Function) { f.Spec.Replicas = new(int32) })
+		Eventually(func() int32 { return *deploymentOf(ctx, fn).Spec.Replicas }).Should(BeZero())
 		rollOut(ctx, fn)
 		readyIs(ctx, fn, "False/ScaledToZero")
 		fj := testutil.MakeJob("short", fn.Namespace, fn.Name).Run(1).TTL(0).Obj()
