@@ -49,7 +49,7 @@ func measureRun(ctx context.Context, b *bench, runs int) ([]*table, error) {
 	for _, p := range b.programs() {
 		fn := p.function("run-"+strings.ReplaceAll(p.runtime, ".", "-"), 1)
 		b.say("Deploying %s", fn.Name)
-		if _, err := b.deploy(ctx, fn, buildTimeout); err != nil {
+		if _, err := b.deploy(ctx, fn); err != nil {
 			return tables, err
 		}
 		took, stages := &sample{name: p.runtime + ": Succeeded"}, newStagesOf(runOrder())
@@ -150,7 +150,7 @@ func measureManyRuns(ctx context.Context, b *bench, _ int) ([]*table, error) {
 	p := b.programs()[0]
 	fn := p.function("runs", 1)
 	b.say("Deploying %s", fn.Name)
-	if _, err := b.deploy(ctx, fn, buildTimeout); err != nil {
+	if _, err := b.deploy(ctx, fn); err != nil {
 		return tables, err
 	}
 	if err := sleep(ctx, quiet); err != nil {
