@@ -43,6 +43,12 @@ func (o *options) bind(fs *flag.FlagSet) {
 		"How many calls of one function may be in flight or waiting. Further calls get 429.")
 	fs.DurationVar(&c.ConnectWindow, "connect-window", 30*time.Second,
 		"How long a connection to a function is tried for. The function's timeout bounds it too.")
+	fs.StringVar(&c.Interceptor, "interceptor", "keda-add-ons-http-interceptor-proxy.keda.svc:8080",
+		"host:port of the interceptor of KEDA's HTTP add-on, for functions that scale.")
+	fs.DurationVar(&c.StartupTimeout, "startup-timeout", 60*time.Second,
+		"How long a call waits for the first replica, as scaling.startupTimeoutSeconds of the manager says.")
+	fs.IntVar(&c.MaxWaiting, "max-waiting", 200,
+		"How many calls may wait for the first replica of one function. Further calls get 429.")
 	fs.DurationVar(&c.TimeoutGrace, "timeout-grace", 2*time.Second,
 		"What is added to a function's timeout, so that the function's own answer about it comes first.")
 	fs.DurationVar(&c.ShutdownDelay, "shutdown-delay", 5*time.Second,
@@ -73,8 +79,8 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return fmt.Errorf("reading --trusted-proxies: %w", err)
 	}
-	if o.gateway.MaxPending < 1 {
-		return errors.New("--max-pending must be at least 1")
+	if o.gateway.MaxPending < 1 || o.gateway.MaxWaiting < 1 {
+		return errors.New("--max-pending and --max-waiting must be at least 1")
 	}
 	o.gateway.TrustedProxies = trusted
 	o.gateway.Log = ctrl.Log.WithName("gateway")

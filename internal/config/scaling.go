@@ -6,16 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-
-	"k8s.io/utils/ptr"
 )
 
 // Scaling says where KEDA and its HTTP add-on are, and how functions that scale are treated. It has no effect on a cluster
 // without them.
 type Scaling struct {
-	// Interceptor is host:port of the add-on's proxy, to which the gateway sends the calls of functions that scale
-	// (keda-add-ons-http-interceptor-proxy.keda.svc:8080 by default).
-	Interceptor string `json:"interceptor"`
 	// Scaler is host:port of the add-on's scaler, which KEDA asks (keda-add-ons-http-external-scaler.keda:9090 by default).
 	Scaler string `json:"scaler"`
 	// Namespace is where the interceptor runs (keda by default). Functions admit calls from there.
@@ -24,12 +19,9 @@ type Scaling struct {
 	StartupTimeoutSeconds int32 `json:"startupTimeoutSeconds"`
 	// PollingIntervalSeconds is how often KEDA looks whether a function is idle (5 by default). It adds to idleSeconds.
 	PollingIntervalSeconds int32 `json:"pollingIntervalSeconds"`
-	// MaxWaiting is how many calls may wait for the first replica of one function (200 by default). Further ones get 429.
-	MaxWaiting *int32 `json:"maxWaiting"`
 }
 
 func (s *Scaling) setDefaults() {
-	setDefault(&s.Interceptor, "keda-add-ons-http-interceptor-proxy.keda.svc:8080")
 	setDefault(&s.Scaler, "keda-add-ons-http-external-scaler.keda:9090")
 	setDefault(&s.Namespace, "keda")
 	if s.StartupTimeoutSeconds == 0 {
@@ -38,21 +30,14 @@ func (s *Scaling) setDefaults() {
 	if s.PollingIntervalSeconds == 0 {
 		s.PollingIntervalSeconds = 5
 	}
-	if s.MaxWaiting == nil {
-		s.MaxWaiting = ptr.To[int32](200)
-	}
 }
 
 const maxStartupTimeoutSeconds = 600
 
 func (s *Scaling) validate() error {
 	var problems []error
-	for _, address := range []struct{ name, value string }{
-		{"scaling.interceptor", s.Interceptor}, {"scaling.scaler", s.Scaler},
-	} {
-		if host, port, ok := strings.Cut(address.value, ":"); !ok || host == "" || port == "" {
-			problems = append(problems, fmt.Errorf("%s must be host:port, not %q", address.name, address.value))
-		}
+	if host, port, ok := strings.Cut(s.Scaler, ":"); !ok || host == "" || port == "" {
+		problems = append(problems, fmt.Errorf("scaling.scaler must be host:port, not %q", s.Scaler))
 	}
 	if s.StartupTimeoutSeconds < 1 || s.StartupTimeoutSeconds > maxStartupTimeoutSeconds {
 		problems = append(problems, fmt.Errorf("scaling.startupTimeoutSeconds must be 1 to %d, not %d",
@@ -61,9 +46,6 @@ func (s *Scaling) validate() error {
 	if s.PollingIntervalSeconds < 1 {
 		problems = append(problems, fmt.Errorf("scaling.pollingIntervalSeconds must be at least 1, not %d",
 			s.PollingIntervalSeconds))
-	}
-	if *s.MaxWaiting < 1 {
-		problems = append(problems, fmt.Errorf("scaling.maxWaiting must be at least 1, not %d", *s.MaxWaiting))
 	}
 	return errors.Join(problems...)
 }

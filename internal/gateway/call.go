@@ -25,6 +25,7 @@ type call struct {
 	prefix   string // what was cut off before it
 	id       string
 	observed *observation
+	began    time.Time
 	body     *requestBody // nil when the request has none
 
 	cancel      context.CancelCauseFunc

@@ -27,6 +27,8 @@ const (
 	reasonConnectFailed    = "ConnectFailed"
 	reasonUpstreamFailed   = "UpstreamFailed"
 	reasonTimeout          = "FunctionTimeout"
+	reasonNotRouted        = "NotRoutedYet"
+	reasonStartTimeout     = "StartTimeout"
 )
 
 // statusClientGone is what metrics show for a call whose client went away before the answer. It is never sent.

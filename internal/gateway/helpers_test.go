@@ -77,7 +77,7 @@ type testGateway struct {
 func startGateway(t testing.TB, resolver Resolver, tweaks ...func(*Config)) *testGateway {
 	t.Helper()
 	cfg := Config{
-		MaxPending: 100, ConnectWindow: testTimeout, TimeoutGrace: time.Millisecond, DrainTimeout: testTimeout,
+		MaxPending: 100, MaxWaiting: 100, StartupTimeout: testTimeout, ConnectWindow: testTimeout, TimeoutGrace: time.Millisecond, DrainTimeout: testTimeout,
 	}
 	if t, ok := t.(*testing.T); ok {
 		cfg.Log = testr.NewWithInterface(quietAfter{t}, testr.Options{Verbosity: 1})

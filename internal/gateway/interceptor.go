@@ -19,6 +19,7 @@ const (
 
 	headerColdStart     = "X-Sless-Cold-Start"
 	headerKedaColdStart = "X-Keda-Http-Cold-Start"
+	headerServerTiming  = "Server-Timing"
 )
 
 // interceptorError is an answer of the interceptor's own: the function was not called.
@@ -33,6 +34,8 @@ func (e *interceptorError) Error() string {
 // that run still answer.
 type wakingTransport struct {
 	next http.RoundTripper
+	// interceptor is the host:port of its proxy.
+	interceptor string
 	// window is how long an interceptor that does not know the function is asked again.
 	window time.Duration
 }
@@ -40,12 +43,12 @@ type wakingTransport struct {
 // RoundTrip sends one attempt of the call in req's context. Its errors are those of next, or an *interceptorError.
 func (t *wakingTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	c := callFrom(req.Context())
-	if c.route.Interceptor == "" {
+	if !c.route.Scales {
 		return t.next.RoundTrip(req)
 	}
 	held := *req
 	url := *req.URL
-	url.Host = c.route.Interceptor
+	url.Host = t.interceptor
 	held.URL, held.Host = &url, c.route.VirtualHost
 	pause := backoff{next: firstBackoff}
 	var window <-chan time.Time
@@ -87,10 +90,38 @@ func discard(res *http.Response) {
 	_ = res.Body.Close()
 }
 
-// markColdStart tells the caller whether the call has woken the function.
-func markColdStart(header http.Header) {
-	if cold := header.Get(headerKedaColdStart); cold != "" {
-		header.Set(headerColdStart, cold)
-	}
+// markColdStart tells the caller whether the call has woken the function, and of a call that has how long the caller waited
+// until the answer began. The watchdog adds how much of that was spent in the handler.
+func markColdStart(header http.Header, waited time.Duration) {
+	cold := header.Get(headerKedaColdStart)
 	header.Del(headerKedaColdStart)
+	if cold == "" {
+		return
+	}
+	header.Set(headerColdStart, cold)
+	if cold == "true" {
+		header.Add(headerServerTiming, fmt.Sprintf("wait;dur=%.1f", float64(waited)/float64(time.Millisecond)))
+	}
+}
+
+// explainInterceptor says why the interceptor did not pass a call on.
+func (c *call) explainInterceptor(err *interceptorError, startup time.Duration) *Refusal {
+	fn := c.route.Function
+	switch err.status {
+	case http.StatusNotFound:
+		return &Refusal{
+			Status: http.StatusServiceUnavailable, Reason: reasonNotRouted, RetryAfter: time.Second,
+			Message: fmt.Sprintf("the autoscaler does not know function %s yet", fn),
+		}
+	case http.StatusGatewayTimeout:
+		return &Refusal{
+			Status: http.StatusGatewayTimeout, Reason: reasonStartTimeout, RetryAfter: buildRetryAfter,
+			Message: fmt.Sprintf("no replica of function %s was ready within %s", fn, startup),
+		}
+	default:
+		return &Refusal{
+			Status: http.StatusBadGateway, Reason: reasonUpstreamFailed, RetryAfter: time.Second,
+			Message: fmt.Sprintf("the autoscaler could not reach function %s", fn),
+		}
+	}
 }

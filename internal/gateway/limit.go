@@ -21,12 +21,13 @@ func newLimiter(limit int) *limiter {
 	return &limiter{limit: limit, calls: map[types.NamespacedName]int{}}
 }
 
-// acquire takes a place. It never waits: over the limit it reports false, and release must not be called.
-func (l *limiter) acquire(fn types.NamespacedName) bool {
+// acquire takes a place, of at most limit ones and never more than the limiter's own limit. It never waits: over the limit it
+// reports false, and release must not be called.
+func (l *limiter) acquire(fn types.NamespacedName, limit int) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := l.calls[fn]
-	if n >= l.limit {
+	if n >= min(limit, l.limit) {
 		return false
 	}
 	l.calls[fn] = n + 1

@@ -9,20 +9,33 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
+func TestLimiterOfACall(t *testing.T) {
+	t.Parallel()
+	l := newLimiter(3)
+	for i, want := range []bool{true, true, false} {
+		if got := l.acquire(hello, 2); got != want {
+			t.Errorf("call %d below a limit of 2: %v", i+1, got)
+		}
+	}
+	if !l.acquire(hello, 9) || l.acquire(hello, 9) {
+		t.Error("a higher limit goes beyond the limiter's own, or not up to it")
+	}
+}
+
 func TestLimiter(t *testing.T) {
 	t.Parallel()
 	other := types.NamespacedName{Namespace: "demo", Name: "other"}
 	l := newLimiter(2)
 	for i, want := range []bool{true, true, false, false} {
-		if got := l.acquire(hello); got != want {
+		if got := l.acquire(hello, 100); got != want {
 			t.Errorf("place %d: got %v", i, got)
 		}
 	}
-	if !l.acquire(other) {
+	if !l.acquire(other, 100) {
 		t.Error("one function's calls take another's places")
 	}
 	l.release(hello)
-	if !l.acquire(hello) || l.acquire(hello) {
+	if !l.acquire(hello, 100) || l.acquire(hello, 100) {
 		t.Error("one released place must give one place")
 	}
 	l.release(hello)
@@ -44,7 +57,7 @@ func TestLimiterIsNeverOverrun(t *testing.T) {
 	)
 	for range tries {
 		group.Go(func() {
-			if l.acquire(hello) {
+			if l.acquire(hello, 100) {
 				mu.Lock()
 				held++
 				mu.Unlock()

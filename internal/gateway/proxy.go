@@ -48,9 +48,12 @@ type proxy struct {
 	metrics  *Metrics
 	trusted  TrustedProxies
 	grace    time.Duration
-	now      func() time.Time
-	log      logr.Logger
-	reverse  *httputil.ReverseProxy
+	// startup and maxWaiting bound the wait for the first replica of a function that scales.
+	startup    time.Duration
+	maxWaiting int
+	now        func() time.Time
+	log        logr.Logger
+	reverse    *httputil.ReverseProxy
 }
 
 func newProxy(cfg Config, resolver Resolver, metrics *Metrics, next http.RoundTripper) *proxy {
@@ -60,17 +63,21 @@ func newProxy(cfg Config, resolver Resolver, metrics *Metrics, next http.RoundTr
 		metrics:  metrics,
 		trusted:  cfg.TrustedProxies,
 		grace:    cfg.TimeoutGrace,
-		now:      cfg.Now,
-		log:      cfg.Log,
+		startup:  cfg.StartupTimeout, maxWaiting: cfg.MaxWaiting,
+		now: cfg.Now,
+		log: cfg.Log,
 	}
 	p.reverse = &httputil.ReverseProxy{
 		Rewrite:        p.rewrite,
-		ModifyResponse: modifyResponse,
+		ModifyResponse: p.modifyResponse,
 		ErrorHandler:   p.handleError,
-		Transport:      &retrier{next: next, window: cfg.ConnectWindow},
-		FlushInterval:  flushInterval,
-		BufferPool:     &bufferPool{},
-		ErrorLog:       newErrorLog(cfg.Log),
+		Transport: &retrier{
+			next:   &wakingTransport{next: next, interceptor: cfg.Interceptor, window: routeWindow},
+			window: cfg.ConnectWindow,
+		},
+		FlushInterval: flushInterval,
+		BufferPool:    &bufferPool{},
+		ErrorLog:      newErrorLog(cfg.Log),
 	}
 	return p
 }
@@ -118,8 +125,12 @@ func (p *proxy) forward(w *recorder, r *http.Request, to target, observed *obser
 	if refusal := p.resolver.Admit(fn, to.host, r); refusal != nil {
 		return refusal
 	}
-	if !p.limiter.acquire(fn) {
-		return tooManyRequests(fn, p.limiter.limit)
+	limit := p.limiter.limit
+	if route.Cold {
+		limit = min(limit, p.maxWaiting)
+	}
+	if !p.limiter.acquire(fn, limit) {
+		return tooManyRequests(fn, limit)
 	}
 	defer p.limiter.release(fn)
 	observed.accepted()
@@ -137,7 +148,12 @@ func (p *proxy) pass(w *recorder, r *http.Request, c *call) {
 		w.body = c.body
 		defer func() { c.body.finish(p.now().Add(lingerTime)) }()
 	}
-	ctx := c.start(r.Context(), c.route.Timeout+p.grace, maxUploadTime)
+	limit := c.route.Timeout + p.grace
+	if c.route.Scales {
+		limit += p.startup
+	}
+	c.began = p.now()
+	ctx := c.start(r.Context(), limit, maxUploadTime)
 	defer c.end()
 	in := r.WithContext(ctx) // a copy: the server must find its own body in r
 	if c.body != nil {
@@ -150,7 +166,8 @@ func (p *proxy) pass(w *recorder, r *http.Request, c *call) {
 //
 // The function sees the Host that its client used, also as X-Forwarded-Host. The upstream is chosen by the URL alone,
 // so nothing depends on it, and code that builds absolute links or serves several host names works as if the gateway
-// were not there. A route by host name in front of functions (an autoscaler's) has to set its own Host here.
+// were not there. Only the autoscaler's interceptor finds functions by Host, and wakingTransport sets one for it; the function
+// gets its client's back from the watchdog.
 func (p *proxy) rewrite(pr *httputil.ProxyRequest) {
 	c := callFrom(pr.In.Context())
 	in, out := pr.In, pr.Out
@@ -167,12 +184,15 @@ func (p *proxy) rewrite(pr *httputil.ProxyRequest) {
 }
 
 // modifyResponse runs when the header of the function's answer is there.
-func modifyResponse(res *http.Response) error {
+func (p *proxy) modifyResponse(res *http.Response) error {
 	c := callFrom(res.Request.Context())
 	if !c.markAnswered() {
 		return context.Cause(res.Request.Context())
 	}
 	c.observed.answered()
+	if c.route.Scales {
+		markColdStart(res.Header, p.now().Sub(c.began))
+	}
 	res.Header[HeaderRequestID] = []string{c.id}
 	if res.StatusCode == http.StatusSwitchingProtocols {
 		// ReverseProxy strips hop-by-hop headers from all answers but this one.
@@ -196,12 +216,26 @@ func (p *proxy) handleError(w http.ResponseWriter, r *http.Request, err error) {
 		rec.status = statusClientGone
 		panic(http.ErrAbortHandler)
 	}
-	refusal := c.explainFailure(cause, err)
+	refusal := p.explainFailure(r.Context(), c, cause, err)
 	if refusal.Status >= http.StatusInternalServerError {
 		p.log.Info("Calling a function failed", "function", c.route.Function, "requestID", c.id,
 			"reason", refusal.Reason, "cause", err.Error())
 	}
 	writeRefusal(rec, c.id, refusal)
+}
+
+// explainFailure says why a call got no answer. Of a function that did not wake, its own condition knows best.
+func (p *proxy) explainFailure(ctx context.Context, c *call, cause, err error) *Refusal {
+	refused := new(interceptorError)
+	if cause != nil || !errors.As(err, &refused) {
+		return c.explainFailure(cause, err)
+	}
+	if _, err := p.resolver.Resolve(ctx, c.route.Function); err != nil {
+		if known := new(Refusal); errors.As(err, &known) {
+			return known
+		}
+	}
+	return c.explainInterceptor(refused, p.startup)
 }
 
 func isOurs(cause error) bool {

@@ -28,6 +28,12 @@ type Route struct {
 	Host string
 	// Timeout is what the function grants one call.
 	Timeout time.Duration
+	// Scales tells that an autoscaler sets the number of replicas, so that calls go through its interceptor, which knows the
+	// function by VirtualHost.
+	Scales      bool
+	VirtualHost string
+	// Cold tells that no replica is ready: a call waits until one is.
+	Cold bool
 }
 
 // routeFor decides whether calls of fn are answered, and where. clusterDomain is appended to the Service's name when it
@@ -47,7 +53,22 @@ func routeFor(fn *v1alpha1.Function, clusterDomain string) (Route, *Refusal) {
 	if !meta.IsStatusConditionTrue(fn.Status.Conditions, v1alpha1.ConditionAvailable) && !startsNow(fn) {
 		return Route{}, notAvailable(key, fn)
 	}
-	return Route{Function: key, Host: upstreamHost(key, clusterDomain), Timeout: timeoutOf(fn)}, nil
+	route := Route{Function: key, Host: upstreamHost(key, clusterDomain), Timeout: timeoutOf(fn)}
+	if scales(fn) {
+		route.Scales, route.VirtualHost, route.Cold = true, naming.VirtualHost(key.Namespace, key.Name), cold(fn)
+	}
+	return route, nil
+}
+
+// scales tells whether the interceptor has a route to the function.
+func scales(fn *v1alpha1.Function) bool {
+	scaling := meta.FindStatusCondition(fn.Status.Conditions, v1alpha1.ConditionScalingActive)
+	return scaling != nil && (scaling.Status == metav1.ConditionTrue || scaling.Reason == v1alpha1.ReasonAutoscalerFailed)
+}
+
+func cold(fn *v1alpha1.Function) bool {
+	available := meta.FindStatusCondition(fn.Status.Conditions, v1alpha1.ConditionAvailable)
+	return available != nil && (available.Reason == v1alpha1.ReasonAtZero || available.Reason == v1alpha1.ReasonWaking)
 }
 
 // startsNow tells whether pods are on their way and nothing is known to be wrong with them: the call is sent, and waits in

@@ -43,6 +43,12 @@ type Config struct {
 	MaxPending int
 	// ConnectWindow is how long a connection to a function is tried for. The function's own timeout bounds it too.
 	ConnectWindow time.Duration
+	// Interceptor is host:port of the autoscaler's interceptor, through which calls of functions that scale go.
+	Interceptor string
+	// StartupTimeout is how long a call of a function that scales may wait for its first replica.
+	StartupTimeout time.Duration
+	// MaxWaiting is how many calls may wait for the first replica of one function. Further ones get 429.
+	MaxWaiting int
 	// TimeoutGrace is added to a function's timeout, so that its own answer about a timeout comes first.
 	TimeoutGrace time.Duration
 	// ShutdownDelay is how long the gateway goes on after it was told to stop, while /readyz already fails and the cluster

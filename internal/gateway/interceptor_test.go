@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+const helloVirtualHost = "hello.sless-fn-demo.fn.sless.internal"
+
+// asWatchdog answers as a watchdog does.
+func asWatchdog(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	w.Header().Set(HeaderRequestID, r.Header.Get(HeaderRequestID))
+	_, _ = fmt.Fprintf(w, "%s host=%s forwarded=%s %s", r.Method, r.Host, r.Header.Get("X-Forwarded-Host"), body)
+}
+
+// interceptor passes calls of one virtual host on to upstream, as KEDA's does.
+func interceptor(t testing.TB, upstream string, cold bool) http.HandlerFunc {
+	t.Helper()
+	target, err := url.Parse("http://" + upstream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(target)
+			r.Out.Host = r.In.Host
+			r.Out.Header["X-Forwarded-Host"] = r.In.Header["X-Forwarded-Host"]
+		},
+		ModifyResponse: func(res *http.Response) error {
+			res.Header.Set(headerKedaColdStart, fmt.Sprint(cold))
+			return nil
+		},
+	}
+	return func(w http.ResponseWriter, r *http.Request) {
+		if r.Host != helloVirtualHost {
+			http.Error(w, "no route for "+r.Host, http.StatusNotFound)
+			return
+		}
+		proxy.ServeHTTP(w, r)
+	}
+}
+
+// scaling is a resolver that knows demo/hello as a function that scales.
+func scaling(host string, cold bool) *staticResolver {
+	resolver := routeTo(host, testTimeout)
+	route := resolver.routes[hello]
+	route.Scales, route.VirtualHost, route.Cold = true, helloVirtualHost, cold
+	resolver.routes[hello] = route
+	return resolver
+}
+
+func through(interceptor string) func(*Config) {
+	return func(c *Config) { c.Interceptor = interceptor }
+}
+
+func TestCallsOfScalingFunctionsGoThroughTheInterceptor(t *testing.T) {
+	t.Parallel()
+	for _, cold := range []bool{true, false} {
+		t.Run(fmt.Sprintf("cold %v", cold), func(t *testing.T) {
+			t.Parallel()
+			upstream := startUpstream(t, asWatchdog)
+			hop := startUpstream(t, interceptor(t, upstream, cold))
+			// The Service's own address leads nowhere: who goes straight fails.
+			g := startGateway(t, scaling("127.0.0.1:1", cold), through(hop))
+			req := newRequest(t, http.MethodPost, g.url+"/fn/demo/hello", strings.NewReader("body"))
+			req.Host = "fn.example.com"
+			a := do(t, newClient(t), req)
+			want := "POST host=" + helloVirtualHost + " forwarded=fn.example.com body"
+			if a.status != http.StatusOK || a.body != want {
+				t.Errorf("got %d %q, want %q", a.status, a.body, want)
+			}
+			if got := a.header.Get(headerColdStart); got != fmt.Sprint(cold) || a.header.Get(headerKedaColdStart) != "" {
+				t.Errorf("cold start header %q, of KEDA %q", got, a.header.Get(headerKedaColdStart))
+			}
+			if got := strings.HasPrefix(a.header.Get(headerServerTiming), "wait;dur="); got != cold {
+				t.Errorf("Server-Timing %q", a.header.Get(headerServerTiming))
+			}
+		})
+	}
+}
+
+func TestOtherFunctionsGoStraight(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, routeTo(startUpstream(t, asWatchdog), testTimeout), through("127.0.0.1:1"))
+	a := get(t, g.url+"/fn/demo/hello")
+	if a.status != http.StatusOK || a.header.Get(headerColdStart) != "" || a.header.Get(headerServerTiming) != "" {
+		t.Errorf("got %d %q %v", a.status, a.body, a.header)
+	}
+}
+
+func TestARouteThatIsNotLoadedYetIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	upstream := startUpstream(t, asWatchdog)
+	loaded := interceptor(t, upstream, true)
+	var calls atomic.Int32
+	hop := startUpstream(t, func(w http.ResponseWriter, r *http.Request) {
+		if calls.Add(1) < 4 {
+			_, _ = io.ReadAll(r.Body)
+			http.Error(w, "no route", http.StatusNotFound)
+			return
+		}
+		loaded(w, r)
+	})
+	g := startGateway(t, scaling("127.0.0.1:1", true), through(hop))
+	a := do(t, newClient(t), newRequest(t, http.MethodPost, g.url+"/fn/demo/hello", strings.NewReader("once")))
+	if a.status != http.StatusOK || !strings.HasSuffix(a.body, "once") {
+		t.Errorf("got %d %q after %d tries", a.status, a.body, calls.Load())
+	}
+}
+
+func TestWhatTheInterceptorAnswersItself(t *testing.T) {
+	t.Parallel()
+	refused := &Refusal{Status: 503, Reason: "ImagePullFailed", Message: "the image cannot be pulled"}
+	tests := map[string]struct {
+		status     int
+		refusal    *Refusal
+		wantStatus int
+		wantReason string
+	}{
+		"never knows it":             {status: 404, wantStatus: 503, wantReason: reasonNotRouted},
+		"nothing became ready":       {status: 504, wantStatus: 504, wantReason: reasonStartTimeout},
+		"and the condition says why": {status: 504, refusal: refused, wantStatus: 503, wantReason: "ImagePullFailed"},
+		"could not connect":          {status: 502, wantStatus: 502, wantReason: reasonUpstreamFailed},
+		"is broken":                  {status: 500, wantStatus: 502, wantReason: reasonUpstreamFailed},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			resolver := &wakingResolver{staticResolver: scaling("127.0.0.1:1", true)}
+			hop := startUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
+				resolver.refuse(tc.refusal)
+				http.Error(w, "interceptor", tc.status)
+			})
+			g := startGateway(t, resolver, through(hop))
+			checkRefusal(t, get(t, g.url+"/fn/demo/hello"), tc.wantStatus, tc.wantReason)
+		})
+	}
+}
+
+// wakingResolver changes its mind about demo/hello during a call.
+type wakingResolver struct {
+	*staticResolver
+	mu sync.Mutex
+}
+
+func (r *wakingResolver) refuse(refusal *Refusal) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if refusal != nil {
+		r.refusals = map[types.NamespacedName]*Refusal{hello: refusal}
+	}
+}
+
+func (r *wakingResolver) Resolve(ctx context.Context, fn types.NamespacedName) (Route, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.staticResolver.Resolve(ctx, fn)
+}
+
+func TestAFunctionsOwnErrorsAreItsOwn(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{404, 502, 503, 504} {
+		t.Run(fmt.Sprint(status), func(t *testing.T) {
+			t.Parallel()
+			upstream := startUpstream(t, func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set(HeaderRequestID, r.Header.Get(HeaderRequestID))
+				w.WriteHeader(status)
+				_, _ = io.WriteString(w, "mine")
+			})
+			g := startGateway(t, scaling("127.0.0.1:1", false), through(startUpstream(t, interceptor(t, upstream, false))))
+			a := get(t, g.url+"/fn/demo/hello")
+			if diff := cmp.Diff([]any{status, "mine"}, []any{a.status, a.body}); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestWithoutAnInterceptorCallsGoToRunningReplicas(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone := listener.Addr().String()
+	_ = listener.Close()
+	g := startGateway(t, scaling(startUpstream(t, asWatchdog), false), through(gone))
+	a := do(t, newClient(t), newRequest(t, http.MethodPost, g.url+"/fn/demo/hello", strings.NewReader("body")))
+	if a.status != http.StatusOK || !strings.HasSuffix(a.body, "body") {
+		t.Errorf("got %d %q", a.status, a.body)
+	}
+}
+
+func TestCallsThatWaitForAColdFunctionAreBounded(t *testing.T) {
+	t.Parallel()
+	arrived, release := make(chan struct{}, 10), make(chan struct{})
+	upstream := startUpstream(t, func(w http.ResponseWriter, r *http.Request) {
+		arrived <- struct{}{}
+		<-release
+		asWatchdog(w, r)
+	})
+	hop := startUpstream(t, interceptor(t, upstream, true))
+	g := startGateway(t, scaling("127.0.0.1:1", true), through(hop), func(c *Config) { c.MaxWaiting = 2 })
+	answers := make(chan answer, 2)
+	for range 2 {
+		go func() { answers <- get(t, g.url+"/fn/demo/hello") }()
+		receive(t, arrived)
+	}
+	a := get(t, g.url+"/fn/demo/hello")
+	checkRefusal(t, a, http.StatusTooManyRequests, reasonTooManyRequests)
+	if a.header.Get("Retry-After") == "" {
+		t.Error("no Retry-After")
+	}
+	close(release)
+	for range 2 {
+		if a := receive(t, answers); a.status != http.StatusOK {
+			t.Errorf("a call that waited got %d %q", a.status, a.body)
+		}
+	}
+}
