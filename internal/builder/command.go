@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package builder holds the steps of a build pod that are our own: fetch brings the source from the object store into
-// the pod, push brings the image that was built to the registry. They hold credentials, so no code of a user runs in
+// the pod, pull the image that the build starts from, and push brings the image that was built to the registry. They hold
+// credentials, so no code of a user runs in
 // their containers; and they know nothing of Kubernetes.
 //
 // A step that fails writes one line `<Reason>: <sentence>` to the termination log of its container, where the
@@ -94,8 +95,11 @@ func (p *Program) Run(ctx context.Context, args []string) int {
 }
 
 func usageReason(args []string) string {
-	if slices.Contains(args, "push") {
+	switch {
+	case slices.Contains(args, "push"):
 		return ReasonPushFailed
+	case slices.Contains(args, "pull"):
+		return ReasonPullFailed
 	}
 	return ReasonSourceFetchFailed
 }
@@ -111,7 +115,7 @@ func (p *Program) command() *cobra.Command {
 	root.SetErr(p.Stderr)
 	root.PersistentFlags().StringVar(&p.terminationLog, "termination-log", defaultTerminationLog,
 		"file for the result of the step")
-	root.AddCommand(p.fetchCommand(), p.pushCommand())
+	root.AddCommand(p.fetchCommand(), p.pullCommand(), p.pushCommand())
 	return root
 }
 

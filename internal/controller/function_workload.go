@@ -76,7 +76,7 @@ func (r *FunctionReconciler) ensureWorkload(ctx context.Context, s *functionScop
 		DefaultConcurrency: s.runtime.DefaultConcurrency,
 		MaxBodyBytes:       r.Config.Functions.MaxBodyBytes,
 		Mirrors:            s.mirrors,
-		ImagePullSecret:    r.Config.Functions.ImagePullSecretName,
+		ImagePullSecret:    r.pullSecretName(),
 	}
 	deployment := resources.Deployment(s.fn, options)
 	s.revision = deployment.Labels[v1alpha1.LabelRevision]

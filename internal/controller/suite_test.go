@@ -88,8 +88,10 @@ var _ = BeforeSuite(func() {
 	Expect(err).NotTo(HaveOccurred())
 
 	platformS = startPlatform()
-	builds := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: platformS.config.Builds.Namespace}}
-	Expect(k8sClient.Create(ctx, builds)).To(Succeed())
+	for _, name := range []string{platformS.config.Builds.Namespace, platformS.config.Gateway.Namespace} {
+		Expect(k8sClient.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})).To(Succeed())
+	}
+	Expect(k8sClient.Create(ctx, pullSecret())).To(Succeed())
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
 		Scheme: scheme.Scheme, Cache: CacheOptions(), Metrics: metricsserver.Options{BindAddress: "0"},
 	})
@@ -105,6 +107,15 @@ var _ = BeforeSuite(func() {
 		Expect(mgr.Start(ctx)).To(Succeed())
 	}()
 })
+
+// pullSecret is the operator's Secret for pulling images.
+func pullSecret() *corev1.Secret {
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: "registry-login", Namespace: "sless-system"},
+		Type:       corev1.SecretTypeDockerConfigJson,
+		Data:       map[string][]byte{corev1.DockerConfigJsonKey: []byte(`{"auths":{}}`)},
+	}
+}
 
 // startPlatform starts the servers and puts the runtime images into the registry.
 func startPlatform() *testPlatform {
@@ -123,7 +134,7 @@ func startPlatform() *testPlatform {
 		Builds: config.Builds{
 			Namespace: "sless-builds", KanikoImage: "kaniko:test", BuilderImage: "sless:test", MaxConcurrent: 1,
 		},
-		Functions: config.Functions{MaxBodyBytes: 1 << 20},
+		Functions: config.Functions{MaxBodyBytes: 1 << 20, ImagePullSecretName: "registry-login"},
 		Gateway:   config.Gateway{Namespace: "sless-system", ExternalURL: "http://functions.test"},
 	}
 	var err error
