@@ -196,8 +196,8 @@ deploy: build-installer ## Put sless on the cluster of the current kubeconfig (d
 
 .PHONY: undeploy
 undeploy: $(KUSTOMIZE) ## Remove sless and all functions from the cluster of the current kubeconfig.
-	@# The functions go first: the manager takes down what it made for them.
-	@"$(KUBECTL)" delete functions.sless.io --all --all-namespaces --ignore-not-found --timeout=5m
+	@# What has a finalizer goes first: the manager takes down what it made for it.
+	@"$(KUBECTL)" delete functionjobs.sless.io,triggers.sless.io,functions.sless.io --all --all-namespaces --ignore-not-found --timeout=5m
 	@"$(KUSTOMIZE)" build config/install | "$(KUBECTL)" delete --ignore-not-found=$(ignore-not-found) -f -
 
 ##@ Tools

@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
@@ -33,6 +34,7 @@ import (
 	"github.com/naeel/sless/internal/controller"
 	"github.com/naeel/sless/internal/image"
 	"github.com/naeel/sless/internal/objectstore"
+	"github.com/naeel/sless/internal/validator"
 	"github.com/naeel/sless/runtimes"
 	// +kubebuilder:scaffold:imports
 )
@@ -40,12 +42,23 @@ import (
 // leaderElectionID names the lease of the managers that run the same controllers. A suite that is split over several
 // Deployments has one lease for each part.
 func leaderElectionID(controllers string) string {
-	names := strings.Split(controllers, ",")
+	names := controllerNames(controllers)
+	if len(names) == 0 {
+		return "webhooks.manager.sless.io"
+	}
 	slices.Sort(names)
 	if slices.Equal(names, slices.Sorted(slices.Values(controller.Names()))) {
 		return "manager.sless.io"
 	}
 	return strings.Join(names, ".") + ".manager.sless.io"
+}
+
+// controllerNames returns the names in the flag. Empty or "none" are none.
+func controllerNames(controllers string) []string {
+	if controllers == "" || controllers == "none" {
+		return nil
+	}
+	return strings.Split(controllers, ",")
 }
 
 type options struct {
@@ -56,6 +69,7 @@ type options struct {
 	metricsCertPath string
 	probeAddr       string
 	leaderElect     bool
+	webhooks        webhookOptions
 	zap             zap.Options
 }
 
@@ -63,7 +77,7 @@ func main() {
 	opts := options{}
 	flag.StringVar(&opts.configFile, "config", "", "The configuration file.")
 	flag.StringVar(&opts.controllers, "controllers", strings.Join(controller.Names(), ","),
-		"The controllers to run, separated by commas.")
+		"The controllers to run, separated by commas; none runs none, for a manager that serves webhooks only.")
 	flag.StringVar(&opts.metricsAddr, "metrics-bind-address", "0",
 		"The address of the metrics endpoint: :8443 for HTTPS, :8080 for HTTP, 0 for none.")
 	flag.BoolVar(&opts.metricsSecure, "metrics-secure", true, "Serve metrics by HTTPS, to authorized clients only.")
@@ -71,6 +85,7 @@ func main() {
 		"The directory with tls.crt and tls.key of the metrics server. Without it a self-signed certificate is made.")
 	flag.StringVar(&opts.probeAddr, "health-probe-bind-address", ":8081", "The address of the health endpoints.")
 	flag.BoolVar(&opts.leaderElect, "leader-elect", false, "Let only one of several managers work at a time.")
+	opts.webhooks.bindFlags(flag.CommandLine)
 	opts.zap.BindFlags(flag.CommandLine)
 	flag.Parse()
 	ctrl.SetLogger(zap.New(zap.UseFlagOptions(&opts.zap)))
@@ -86,7 +101,8 @@ func run(ctx context.Context, opts options) error {
 	if err != nil {
 		return err
 	}
-	mgr, err := newManager(opts)
+	hooks := newWebhooks(opts.webhooks)
+	mgr, err := newManager(opts, hooks.server)
 	if err != nil {
 		return err
 	}
@@ -97,7 +113,10 @@ func run(ctx context.Context, opts options) error {
 	if err := mgr.Add(ensureBucket(store)); err != nil {
 		return fmt.Errorf("adding the check of the bucket: %w", err)
 	}
-	if err := controller.Setup(ctx, mgr, strings.Split(opts.controllers, ","), deps); err != nil {
+	if err := controller.Setup(ctx, mgr, controllerNames(opts.controllers), deps); err != nil {
+		return err
+	}
+	if err := hooks.setup(ctx, mgr, deps); err != nil {
 		return err
 	}
 	// +kubebuilder:scaffold:builder
@@ -105,7 +124,7 @@ func run(ctx context.Context, opts options) error {
 	return mgr.Start(ctx)
 }
 
-func newManager(opts options) (ctrl.Manager, error) {
+func newManager(opts options, webhooks webhook.Server) (ctrl.Manager, error) {
 	scheme := runtime.NewScheme()
 	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
 	utilruntime.Must(v1alpha1.AddToScheme(scheme))
@@ -125,7 +144,7 @@ func newManager(opts options) (ctrl.Manager, error) {
 		Scheme:                        scheme,
 		Cache:                         controller.CacheOptions(),
 		Metrics:                       metrics,
-		WebhookServer:                 webhook.NewServer(webhook.Options{Port: -1}),
+		WebhookServer:                 webhooks,
 		HealthProbeBindAddress:        opts.probeAddr,
 		LeaderElection:                opts.leaderElect,
 		LeaderElectionID:              leaderElectionID(opts.controllers),
@@ -184,7 +203,30 @@ func dependencies(cfg *config.Config) (controller.Dependencies, *objectstore.S3,
 	if err != nil {
 		return none, nil, fmt.Errorf("setting up the registry: %w", err)
 	}
+	gate, err := reviewGate(store)
+	if err != nil {
+		return none, nil, err
+	}
 	return controller.Dependencies{
-		Config: cfg, Catalogue: catalogue, Store: store, Images: images, Clock: clock.RealClock{},
+		Config: cfg, Catalogue: catalogue, Store: store, Images: images, Review: gate, Clock: clock.RealClock{},
 	}, store, nil
+}
+
+// reviewGate sets the review of code up as the variables LLM_* of the environment say. The gateway reads the same ones.
+func reviewGate(store objectstore.Store) (*validator.Gate, error) {
+	cfg, err := validator.ConfigFromEnv(os.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	gate, err := validator.New(cfg, validator.Options{
+		Store: store, Registry: ctrlmetrics.Registry, Log: ctrl.Log.WithName("review"),
+	})
+	if err != nil {
+		return nil, err
+	}
+	if gate.Enabled() {
+		ctrl.Log.Info("Code is reviewed before it runs", "endpoint", cfg.Endpoint, "model", cfg.Model,
+			"failurePolicy", string(cfg.FailurePolicy))
+	}
+	return gate, nil
 }

@@ -15,7 +15,8 @@ const (
 
 	// ConditionSourceReady is True when the code was read, checked and stored. Positive polarity.
 	ConditionSourceReady = "SourceReady"
-	// ConditionCodeReviewed is True when the code passed the review, or when no review is configured. Positive polarity.
+	// ConditionCodeReviewed is True when the code may run: it passed the review, or the operator's policy lets it run without
+	// one. The reason tells which. Positive polarity.
 	ConditionCodeReviewed = "CodeReviewed"
 	// ConditionBuilt is True when the image of the current source exists. Positive polarity.
 	ConditionBuilt = "Built"
@@ -24,6 +25,10 @@ const (
 	ConditionAvailable = "Available"
 	// ConditionScalingActive is True when an autoscaler sets the number of replicas. Positive polarity.
 	ConditionScalingActive = "ScalingActive"
+
+	// ConditionLastRunSucceeded is True when the last run of a cron Trigger that ended succeeded, and absent before the
+	// first one. It says nothing about the next run: Ready does. Positive polarity.
+	ConditionLastRunSucceeded = "LastRunSucceeded"
 
 	// ConditionComplete is True when the run of a FunctionJob succeeded. Positive polarity.
 	ConditionComplete = "Complete"
@@ -42,14 +47,23 @@ const (
 	ReasonScaledToZero     = "ScaledToZero"
 	ReasonStored           = "Stored"
 	ReasonWaitingForUpload = "WaitingForUpload"
+	ReasonFetching         = "Fetching"
 	ReasonReviewOff        = "ReviewOff"
+	ReasonReviewPassed     = "ReviewPassed"
+	ReasonReviewSkipped    = "ReviewSkipped"
+	ReasonReviewing        = "Reviewing"
 	ReasonBuilding         = "Building"
 	ReasonBuildQueued      = "BuildQueued"
 	ReasonImageGiven       = "ImageGiven"
 	ReasonFixedReplicas    = "FixedReplicas"
 	ReasonNoAutoscaler     = "NoAutoscaler"
-	ReasonNotImplemented   = "NotImplemented"
+	ReasonScaling          = "Scaling"
+	ReasonAtZero           = "AtZero"
+	ReasonAtMaxReplicas    = "AtMaxReplicas"
+	ReasonPaused           = "Paused"
 	ReasonFunctionNotFound = "FunctionNotFound"
+	ReasonRunning          = "Running"
+	ReasonSkipped          = "Skipped"
 )
 
 // Reasons of faults that the user can mend by changing the Function, its code or what it refers to. They are not
@@ -57,11 +71,14 @@ const (
 const (
 	ReasonInvalidSpec        = "InvalidSpec"
 	ReasonRuntimeUnknown     = "RuntimeUnknown"
+	ReasonScheduleInvalid    = "ScheduleInvalid"
+	ReasonTimeZoneUnknown    = "TimeZoneUnknown"
+	ReasonEventInvalid       = "EventInvalid"
+	ReasonEventTooLarge      = "EventTooLarge"
 	ReasonEntrypointNotFound = "EntrypointNotFound"
 	ReasonSourceInvalid      = "SourceInvalid"
 	ReasonSourceNotFound     = "SourceNotFound"
 	ReasonSourceTooLarge     = "SourceTooLarge"
-	ReasonSourceUnsupported  = "SourceUnsupported"
 	ReasonManifestInvalid    = "DependencyManifestInvalid"
 	ReasonBuildFailed        = "BuildFailed"
 	ReasonBuildTimedOut      = "BuildTimedOut"
@@ -72,17 +89,58 @@ const (
 	ReasonOOMKilled          = "OOMKilled"
 	ReasonConfigMissing      = "ConfigMissing"
 	ReasonNameConflict       = "NameConflict"
+	ReasonHostConflict       = "HostConflict"
+	ReasonLastRunFailed      = "LastRunFailed"
+)
+
+// Reasons of faults with a git repository that the user, or whoever runs the repository, can mend. The repository is looked
+// at again at the interval of the source.
+const (
+	ReasonGitAuthFailed         = "GitAuthFailed"
+	ReasonGitRepositoryNotFound = "GitRepositoryNotFound"
+	ReasonGitRevisionNotFound   = "GitRevisionNotFound"
+	ReasonGitPathNotFound       = "GitPathNotFound"
+	ReasonGitRedirected         = "GitRedirected"
+	ReasonGitTLSFailed          = "GitTLSFailed"
+	ReasonGitHostKeyRefused     = "GitHostKeyRefused"
+	ReasonGitSecretInvalid      = "GitSecretInvalid"
+)
+
+// Reasons of faults with a git repository that are tried again with a growing delay.
+const (
+	ReasonGitUnreachable = "GitUnreachable"
+	ReasonGitTimedOut    = "GitTimedOut"
+	ReasonGitFailed      = "GitFailed"
 )
 
 // Reasons of faults of the platform. They are retried with a growing delay.
 const (
 	ReasonStoreUnavailable    = "StoreUnavailable"
+	ReasonReviewUnavailable   = "ReviewUnavailable"
 	ReasonRegistryUnavailable = "RegistryUnavailable"
 	ReasonRegistryRefused     = "RegistryRefused"
 	ReasonImageMissing        = "ImageMissing"
 	ReasonImagePullFailed     = "ImagePullFailed"
 	ReasonPodsRefused         = "PodsRefused"
 	ReasonQuotaExceeded       = "QuotaExceeded"
+	ReasonAutoscalerFailed    = "AutoscalerFailed"
 	ReasonUnschedulable       = "Unschedulable"
 	ReasonInternalError       = "InternalError"
+)
+
+// Reasons why a run of a FunctionJob failed, beside HandlerLoadFailed, HandlerCrashed, OOMKilled, ImagePullFailed,
+// PodsRefused and FunctionNotFound.
+const (
+	// ReasonHandlerFailed is an exception of the handler, or an answer with a status of 400 or more.
+	ReasonHandlerFailed = "HandlerFailed"
+	// ReasonHandlerTimeout is an attempt that took longer than timeoutSeconds.
+	ReasonHandlerTimeout = "HandlerTimeout"
+	// ReasonInterrupted is an attempt whose pod was told to stop, such as by kubectl delete pod.
+	ReasonInterrupted = "Interrupted"
+	// ReasonEvicted is an attempt whose pod was evicted or preempted.
+	ReasonEvicted = "Evicted"
+	// ReasonDeadlineExceeded is an attempt that did not begin, or did not end, in the time that a pod is given.
+	ReasonDeadlineExceeded = "DeadlineExceeded"
+	// ReasonRunDeleted is a run whose Job was deleted by somebody else.
+	ReasonRunDeleted = "RunDeleted"
 )

@@ -53,14 +53,16 @@ type UploadSource struct {
 
 // GitSource is code in a git repository.
 type GitSource struct {
-	// url is the address of the repository, https or ssh.
+	// url is the address of the repository: https://, http:// or ssh://, or the short form git@host:path. It holds no
+	// password; secretName is for that.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=2048
 	// +kubebuilder:validation:Pattern=`^(https?://|ssh://|[A-Za-z0-9_.-]+@)[^\s]+$`
 	URL string `json:"url,omitempty"`
 
-	// revision is a branch, a tag or a commit. The default is the repository's default branch.
+	// revision is a branch, a tag or a commit; a branch wins over a tag of the same name. The default is the repository's
+	// default branch. A commit with all its 40 digits is never looked up again.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	Revision string `json:"revision,omitempty"`
@@ -70,11 +72,20 @@ type GitSource struct {
 	// +kubebuilder:validation:MaxLength=1024
 	Path string `json:"path,omitempty"`
 
-	// secretName names a Secret of this namespace with a token (username, password) or an SSH key (identity,
-	// known_hosts).
+	// secretName names a Secret of this namespace with a token (token, or username and password) or an SSH key (identity,
+	// known_hosts), and optionally with certificate authorities (ca.crt).
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	SecretName string `json:"secretName,omitempty"`
+
+	// intervalSeconds is the time between two looks at the repository, at least 10. 0 means never: only a change of the
+	// Function or of the Secret, and the annotation sless.io/reconcile-at, make sless look again. The default is the
+	// operator's, 300 unless changed.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=2592000
+	// +kubebuilder:validation:XValidation:rule="self == 0 || self >= 10",message="must be 0 (never) or at least 10"
+	IntervalSeconds *int32 `json:"intervalSeconds,omitempty"`
 }
 
 // ImageSource is a ready image.

@@ -16,6 +16,12 @@ const (
 	DefaultTimeoutSeconds = 60
 	// DefaultBuildTimeoutSeconds is the time a build may take when spec.build.timeoutSeconds is not set.
 	DefaultBuildTimeoutSeconds = 900
+	// DefaultMaxReplicas is spec.scaling.maxReplicas when it is not set.
+	DefaultMaxReplicas = 10
+	// DefaultScalingConcurrency is spec.scaling.concurrency when it is not set.
+	DefaultScalingConcurrency = 100
+	// DefaultIdleSeconds is spec.scaling.idleSeconds when it is not set.
+	DefaultIdleSeconds = 300
 	// MaxHistory is the number of earlier images that status.history keeps.
 	MaxHistory = 10
 )
@@ -243,6 +249,18 @@ type FunctionStatus struct {
 	// +kubebuilder:validation:MaxLength=128
 	SourceDigest string `json:"sourceDigest,omitempty"`
 
+	// sourceRevision is the commit that the code of a git source was taken from, as <branch or tag>@sha1:<commit>, or
+	// sha1:<commit> when the spec names a commit.
+	// +optional
+	// +kubebuilder:validation:MaxLength=512
+	SourceRevision string `json:"sourceRevision,omitempty"`
+
+	// observedSource is a hash of the url, revision and path of spec.source.git that sourceRevision and sourceDigest were
+	// fetched for.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	ObservedSource string `json:"observedSource,omitempty"`
+
 	// lastBuiltAt is when the image in `image` was first seen as built.
 	// +optional
 	LastBuiltAt *metav1.Time `json:"lastBuiltAt,omitempty"`
@@ -272,6 +290,12 @@ type ImageRecord struct {
 	// +kubebuilder:validation:MaxLength=1024
 	Image string `json:"image,omitempty"`
 
+	// base is the image that the code was laid over: the runtime's, or one with the dependencies. Ready images have none.
+	// It is kept in the registry as long as this record, so that going back to this code needs no build.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Base string `json:"base,omitempty"`
+
 	// sourceDigest is the digest of the code in it.
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
@@ -294,6 +318,7 @@ type ImageRecord struct {
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Image",type=string,priority=1,JSONPath=`.status.image`
 // +kubebuilder:printcolumn:name="Source",type=string,priority=1,JSONPath=`.status.sourceDigest`
+// +kubebuilder:printcolumn:name="Revision",type=string,priority=1,JSONPath=`.status.sourceRevision`
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$') && self.metadata.name.size() <= 52",message="the name of a Function must be a DNS label that begins with a letter, of at most 52 characters"
 
 // Function is code that answers calls: a runtime, a source, and how to run it.

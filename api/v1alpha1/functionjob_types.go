@@ -13,13 +13,15 @@ type FunctionJobSpec struct {
 	// +required
 	FunctionRef FunctionReference `json:"functionRef,omitzero"`
 
-	// event is the JSON value that the function gets.
+	// event is the JSON value that the function gets, up to 1 MiB. Without one it gets null. A run keeps the event that it
+	// was started with.
 	// +optional
 	// +kubebuilder:validation:Schemaless
 	// +kubebuilder:pruning:PreserveUnknownFields
 	Event *runtime.RawExtension `json:"event,omitempty"`
 
-	// runID starts a run whenever it grows. 0 means: declared, not run. It may only grow.
+	// runID starts a run whenever it grows. 0 means: declared, not run. It may only grow. A run that goes on is not
+	// disturbed: the next one begins when it has ended.
 	// +optional
 	// +kubebuilder:default=0
 	// +kubebuilder:validation:Minimum=0
@@ -32,14 +34,16 @@ type FunctionJobSpec struct {
 	// +kubebuilder:validation:Maximum=900
 	TimeoutSeconds *int32 `json:"timeoutSeconds,omitempty"`
 
-	// retries is how often a failed run is tried again.
+	// retries is how often the function is started again when an attempt failed, whatever made it fail. So the function is
+	// started at most retries + 1 times for a run. Kubernetes waits 10 s before the first retry, and each time twice as long.
 	// +optional
 	// +kubebuilder:default=0
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=10
 	Retries int32 `json:"retries,omitempty"`
 
-	// ttlSecondsAfterFinished is how long a finished FunctionJob is kept. The default is for ever.
+	// ttlSecondsAfterFinished is how many seconds after its run has ended a FunctionJob is deleted, in whatever way the run
+	// ended. The default is never.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
@@ -57,6 +61,32 @@ const (
 	JobPhaseFailed    FunctionJobPhase = "Failed"
 	JobPhaseSkipped   FunctionJobPhase = "Skipped"
 )
+
+// FunctionJobLogs says where the output of a run is kept, until the next run begins or the FunctionJob is deleted.
+type FunctionJobLogs struct {
+	// namespace is the namespace of the Job and its pods.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Namespace string `json:"namespace,omitempty"`
+
+	// job is the name of the Job. It has one pod for each attempt.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Job string `json:"job,omitempty"`
+
+	// pod is the name of the pod of the last attempt that has ended.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	Pod string `json:"pod,omitempty"`
+
+	// container is the name of the container in the pod.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Container string `json:"container,omitempty"`
+}
 
 // FunctionJobStatus is what the controller observed.
 type FunctionJobStatus struct {
@@ -76,12 +106,12 @@ type FunctionJobStatus struct {
 	// +kubebuilder:validation:Minimum=0
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// runID is the run that the status speaks of.
+	// runID is the run that the status speaks of. It is smaller than spec.runID while an earlier run goes on.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	RunID int64 `json:"runID,omitempty"`
 
-	// startTime is when the run began.
+	// startTime is when the run began: from then on it counts as run, and is never begun again.
 	// +optional
 	StartTime *metav1.Time `json:"startTime,omitempty"`
 
@@ -94,7 +124,7 @@ type FunctionJobStatus struct {
 	// +kubebuilder:validation:Minimum=0
 	Attempts int32 `json:"attempts,omitempty"`
 
-	// result is the JSON value that the function returned, up to 4 KiB.
+	// result is the JSON value that the function returned, up to 4 KiB. It is left out when that was null.
 	// +optional
 	// +kubebuilder:validation:Schemaless
 	// +kubebuilder:pruning:PreserveUnknownFields
@@ -108,6 +138,10 @@ type FunctionJobStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=4096
 	Message string `json:"message,omitempty"`
+
+	// logs says where the output of the run is.
+	// +optional
+	Logs *FunctionJobLogs `json:"logs,omitempty"`
 }
 
 // +kubebuilder:object:root=true
@@ -118,6 +152,7 @@ type FunctionJobStatus struct {
 // +kubebuilder:printcolumn:name="Run",type=integer,JSONPath=`.status.runID`
 // +kubebuilder:printcolumn:name="Attempts",type=integer,JSONPath=`.status.attempts`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Completed",type=date,priority=1,JSONPath=`.status.completionTime`
 // +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.message`
 
 // FunctionJob runs a Function once with a JSON event.

@@ -12,6 +12,8 @@ const (
 	LabelSourceDigest = "sless.io/source-digest"
 	// LabelRevision is a hash of everything in a pod template. It tells the pods of the wanted version from older ones.
 	LabelRevision = "sless.io/revision"
+	// LabelRunID, on what is made for a run of a FunctionJob, is its runID.
+	LabelRunID = "sless.io/run-id"
 	// LabelNamespace, on an image, names the user namespace that it was built for.
 	LabelNamespace = "sless.io/namespace"
 )
@@ -20,6 +22,15 @@ const (
 const (
 	// AnnotationOwner is "<namespace>/<name>" of the object for which another one was made.
 	AnnotationOwner = "sless.io/owner"
+	// AnnotationTrigger is "<namespace>/<name>" of the Trigger for which an object was made.
+	AnnotationTrigger = "sless.io/trigger"
+	// AnnotationScheduleSince, on a CronJob, is the time since which its schedule counts: ticks before it are not made up
+	// for.
+	AnnotationScheduleSince = "sless.io/schedule-since"
+	// AnnotationFunctionJob is "<namespace>/<name>" of the FunctionJob for which an object was made.
+	AnnotationFunctionJob = "sless.io/function-job"
+	// AnnotationFunctionUID, on the Job of a run, is the UID of the Function that it runs.
+	AnnotationFunctionUID = "sless.io/function-uid"
 	// AnnotationRestartedAt, set on a Function by the user, restarts its pods whenever its value changes.
 	AnnotationRestartedAt = "sless.io/restartedAt"
 	// AnnotationReconcileAt, set by the user, asks for a reconciliation now, whenever its value changes.
@@ -29,6 +40,8 @@ const (
 // Finalizers and field owners.
 const (
 	FinalizerFunction    = "sless.io/function"
+	FinalizerTrigger     = "sless.io/trigger"
+	FinalizerFunctionJob = "sless.io/function-job"
 	FieldOwnerController = "sless-controller"
 	FieldOwnerGateway    = "sless-gateway"
 )

@@ -112,7 +112,7 @@ type CronTrigger struct {
 
 // TriggerStatus is what the controller observed.
 type TriggerStatus struct {
-	// conditions are Ready, Reconciling and Stalled.
+	// conditions are Ready, Reconciling and Stalled; and LastRunSucceeded on a cron trigger that has run.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -123,6 +123,12 @@ type TriggerStatus struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// host is the host name whose root the gateway serves for an http trigger. It is empty when the trigger has none, or
+	// when an older trigger has taken it.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	Host string `json:"host,omitempty"`
 
 	// url is where an http trigger is called.
 	// +optional

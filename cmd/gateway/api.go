@@ -77,11 +77,16 @@ func (o *apiOptions) server(
 	if err := o.connect(&cfg, restConfig, getenv); err != nil {
 		return nil, err
 	}
+	startEvents, err := connectReview(&cfg, restConfig, registry, getenv)
+	if err != nil {
+		return nil, err
+	}
 	if cfg.Unavailable != "" {
 		cfg.Log.Info("The API answers 503 to every request", "reason", cfg.Unavailable)
 	}
 	return func(ctx context.Context) error {
 		group, ctx := errgroup.WithContext(ctx)
+		group.Go(func() error { return startEvents(ctx) })
 		group.Go(func() error { return api.New(cfg).Run(ctx) })
 		if unsigned, ok := cfg.Verifier.(*auth.Unsigned); ok {
 			group.Go(func() error { unsigned.Warn(logr.NewContext(ctx, cfg.Log)); return nil })
@@ -98,10 +103,11 @@ func (o *apiOptions) connect(cfg *api.Config, restConfig *rest.Config, getenv fu
 			strings.Join(missing, " and --")
 		return nil
 	}
-	storeConfig, err := loadObjectStore(o.configFile, getenv)
+	storeConfig, refreshAfter, err := loadObjectStore(o.configFile, getenv)
 	if err != nil {
 		return err
 	}
+	cfg.RefreshAfter = refreshAfter
 	if storeConfig.Endpoint == "" {
 		cfg.Unavailable = "the API is not configured: the operator of the gateway must set objectStore.endpoint in --config"
 		return nil

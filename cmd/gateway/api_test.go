@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
@@ -148,17 +149,26 @@ func TestServerRefuses(t *testing.T) {
 func TestLoadObjectStore(t *testing.T) {
 	t.Parallel()
 	env := map[string]string{"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret"}
-	got, err := loadObjectStore(writeConfig(t, storeConfig), func(name string) string { return env[name] })
+	got, refreshAfter, err := loadObjectStore(writeConfig(t, storeConfig), func(name string) string { return env[name] })
 	want := objectstore.Config{
 		Endpoint: "s3.example.com:9000", Bucket: "sless", PathStyle: true, Insecure: true, AccessKey: "key", SecretKey: "secret",
 	}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
+	if refreshAfter != 12*time.Hour {
+		t.Errorf("without settings for the clean-up, stored code is refreshed after %s", refreshAfter)
+	}
+	for text, want := range map[string]time.Duration{"{grace: 2h}": time.Hour, "{grace: 2h, enabled: false}": 0} {
+		_, got, err := loadObjectStore(writeConfig(t, storeConfig+"cleanup: "+text+"\n"), noEnv)
+		if got != want || err != nil {
+			t.Errorf("%s: got %s, %v", text, got, err)
+		}
+	}
 	for name, text := range map[string]string{
 		"no YAML": "{", "wrong type": "objectStore: 1", "too large": strings.Repeat("#", maxConfigBytes+1),
 	} {
-		if _, err := loadObjectStore(writeConfig(t, text), noEnv); err == nil {
+		if _, _, err := loadObjectStore(writeConfig(t, text), noEnv); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}

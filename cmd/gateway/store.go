@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"time"
 
 	"sigs.k8s.io/yaml"
 
@@ -22,26 +23,29 @@ const (
 )
 
 // loadObjectStore reads where the object store is from the configuration file of sless, and its credentials from the
-// environment. The rest of the file is the manager's business, also whether it is right.
-func loadObjectStore(path string, getenv func(string) string) (objectstore.Config, error) {
+// environment, and at what age stored code has to be stored again to be safe from the manager's cleaning. The rest of the
+// file is the manager's business, also whether it is right.
+func loadObjectStore(path string, getenv func(string) string) (store objectstore.Config, refreshAfter time.Duration, err error) {
 	var file struct {
 		ObjectStore config.ObjectStore `json:"objectStore"`
+		Cleanup     config.Cleanup     `json:"cleanup"`
 	}
 	if path != "" {
 		data, err := readConfig(path)
 		if err != nil {
-			return objectstore.Config{}, fmt.Errorf("reading the configuration: %w", err)
+			return store, 0, fmt.Errorf("reading the configuration: %w", err)
 		}
 		if err := yaml.Unmarshal(data, &file); err != nil {
-			return objectstore.Config{}, fmt.Errorf("reading the configuration %s: %w", path, err)
+			return store, 0, fmt.Errorf("reading the configuration %s: %w", path, err)
 		}
 	}
 	s := file.ObjectStore
+	file.Cleanup.SetDefaults()
 	return objectstore.Config{
 		Endpoint: s.Endpoint, Region: s.Region, Bucket: cmp.Or(s.Bucket, defaultBucket),
 		PathStyle: s.PathStyle, Insecure: s.Insecure, CAFile: s.CAFile,
 		AccessKey: getenv("AWS_ACCESS_KEY_ID"), SecretKey: getenv("AWS_SECRET_ACCESS_KEY"),
-	}, nil
+	}, file.Cleanup.RefreshAfter(), nil
 }
 
 func readConfig(path string) ([]byte, error) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command demo puts sless on a cluster and shows it at work: two functions, applied and called.
+// Command demo puts sless on a cluster and shows it at work: two functions, applied and called, one of them run once.
 package main
 
 import (
@@ -87,7 +87,12 @@ func demo(ctx context.Context, opts options) error {
 	}
 	ready := time.Since(began)
 	stories, err := showFunctions(ctx, printer, d.kubeconfig, opts.checkout)
+	var once *run
+	if err == nil {
+		once, err = showRun(ctx, printer, d.kubeconfig, opts.checkout)
+	}
 	printSummary(os.Stdout, ready, stories)
+	printRun(os.Stdout, once)
 	if err == nil && opts.cluster == clusterLocal {
 		printNext(os.Stdout, d)
 	}

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package builder holds the steps of a build pod that are our own: fetch brings the source from the object store into
-// the pod, pull the image that the build starts from, and push brings the image that was built to the registry. They hold
-// credentials, so no code of a user runs in
-// their containers; and they know nothing of Kubernetes.
+// the pod, pull the image that the build starts from, and push brings the image that was built to the registry. clone, in
+// a pod of its own, brings the files of a git repository to the object store. They hold credentials, so no code of a user
+// runs in their containers; and they know nothing of Kubernetes. Beside them, invoke calls a function once, for a cron
+// Trigger.
 //
 // A step that fails writes one line `<Reason>: <sentence>` to the termination log of its container, where the
 // controller reads it, and exits with 1.
@@ -21,6 +22,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/naeel/sless/internal/git/report"
 )
 
 // Reasons of a step that failed.
@@ -60,6 +63,8 @@ type Program struct {
 	Getenv func(string) string
 	// Stderr gets what a person reads, os.Stderr when nil.
 	Stderr io.Writer
+	// Now is the clock, time.Now when nil.
+	Now func() time.Time
 	// Backoff says how often and how fast a store or registry that is unavailable is asked again. The zero value means
 	// five tries in about 15 seconds, on top of the quick tries that each request makes.
 	Backoff wait.Backoff
@@ -74,6 +79,9 @@ func (p *Program) Run(ctx context.Context, args []string) int {
 	}
 	if p.Stderr == nil {
 		p.Stderr = os.Stderr
+	}
+	if p.Now == nil {
+		p.Now = time.Now
 	}
 	if p.Backoff.Steps == 0 {
 		p.Backoff = wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.1, Steps: 5}
@@ -100,6 +108,10 @@ func usageReason(args []string) string {
 		return ReasonPushFailed
 	case slices.Contains(args, "pull"):
 		return ReasonPullFailed
+	case slices.Contains(args, "clone"):
+		return report.Failed
+	case slices.Contains(args, "invoke"):
+		return ReasonInvokeFailed
 	}
 	return ReasonSourceFetchFailed
 }
@@ -107,7 +119,7 @@ func usageReason(args []string) string {
 func (p *Program) command() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "builder",
-		Short:         "Steps of a build pod",
+		Short:         "Steps of a build pod, and calls on a schedule",
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
@@ -115,7 +127,7 @@ func (p *Program) command() *cobra.Command {
 	root.SetErr(p.Stderr)
 	root.PersistentFlags().StringVar(&p.terminationLog, "termination-log", defaultTerminationLog,
 		"file for the result of the step")
-	root.AddCommand(p.fetchCommand(), p.pullCommand(), p.pushCommand())
+	root.AddCommand(p.fetchCommand(), p.pullCommand(), p.pushCommand(), p.cloneCommand(), p.invokeCommand())
 	return root
 }
 

@@ -8,9 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/yaml"
 )
 
@@ -25,10 +27,16 @@ type Config struct {
 	ObjectStore ObjectStore `json:"objectStore"`
 	// Builds says how dependency images are built.
 	Builds Builds `json:"builds"`
+	// Git says how code is fetched from git repositories.
+	Git Git `json:"git"`
 	// Functions holds what all functions share.
 	Functions Functions `json:"functions"`
 	// Gateway says where functions are reached.
 	Gateway Gateway `json:"gateway"`
+	// Cleanup says when what no Function needs any more is removed.
+	Cleanup Cleanup `json:"cleanup"`
+	// Scaling says where the autoscaler is.
+	Scaling Scaling `json:"scaling"`
 }
 
 // Registry is a container registry.
@@ -103,12 +111,40 @@ type Functions struct {
 type Gateway struct {
 	// Namespace is where the gateway runs (sless-system by default). Functions admit calls from there only.
 	Namespace string `json:"namespace"`
+	// ServiceName and ServicePort are the gateway's Service and its public port (sless-gateway, 80).
+	ServiceName string `json:"serviceName"`
+	ServicePort int32  `json:"servicePort"`
 	// ExternalURL is the address of the gateway as users see it, without a path. The environment variable EXTERNAL_URL
-	// wins.
+	// wins. It may be empty when FunctionDomain is set.
 	ExternalURL string `json:"externalURL"`
-	// FunctionDomain is the domain for host names of functions, which this version does not serve. The environment
-	// variable FUNCTION_DOMAIN wins.
+	// FunctionDomain is the domain for host names of functions: without ExternalURL, an http Trigger without a host gets
+	// <function>-<namespace>.<FunctionDomain>. The environment variable FUNCTION_DOMAIN wins.
 	FunctionDomain string `json:"functionDomain"`
+	// IngressClassName is the class of the Ingresses of hosts. The default is the cluster's.
+	IngressClassName string `json:"ingressClassName"`
+	// IngressAnnotations are put on the Ingresses of hosts.
+	IngressAnnotations map[string]string `json:"ingressAnnotations"`
+	// IngressTLSSecretName names a Secret of type kubernetes.io/tls in Namespace, for the hosts of all Triggers. Without
+	// it the Ingresses ask for no TLS.
+	IngressTLSSecretName string `json:"ingressTLSSecretName"`
+	// HTTPRoute makes a Gateway API HTTPRoute for each host, instead of an Ingress.
+	HTTPRoute *HTTPRoute `json:"httpRoute"`
+}
+
+// HTTPRoute says to which Gateways the hosts of Triggers are attached.
+type HTTPRoute struct {
+	// ParentRefs are the Gateways.
+	ParentRefs []ParentRef `json:"parentRefs"`
+}
+
+// ParentRef names a Gateway of the Gateway API.
+type ParentRef struct {
+	// Name of the Gateway.
+	Name string `json:"name"`
+	// Namespace of the Gateway. The default is the gateway's own.
+	Namespace string `json:"namespace"`
+	// SectionName is the listener of the Gateway. The default is all.
+	SectionName string `json:"sectionName"`
 }
 
 // Load reads the file at path (an empty path means an empty file), lets getenv override it, fills in the defaults and
@@ -170,7 +206,8 @@ func (c *Config) Validate() error {
 		{"objectStore.endpoint", c.ObjectStore.Endpoint},
 		{"builds.kanikoImage (KANIKO_IMAGE)", c.Builds.KanikoImage},
 		{"builds.builderImage (BUILDER_IMAGE)", c.Builds.BuilderImage},
-		{"gateway.externalURL (EXTERNAL_URL)", c.Gateway.ExternalURL},
+		{"gateway.externalURL (EXTERNAL_URL), or gateway.functionDomain (FUNCTION_DOMAIN),",
+			c.Gateway.ExternalURL + c.Gateway.FunctionDomain},
 	} {
 		if required.value == "" {
 			problems = append(problems, fmt.Errorf("%s must be set", required.name))
@@ -179,5 +216,31 @@ func (c *Config) Validate() error {
 	if c.Builds.MaxConcurrent < 1 {
 		problems = append(problems, fmt.Errorf("builds.maxConcurrent must be at least 1, not %d", c.Builds.MaxConcurrent))
 	}
+	problems = append(problems, c.Git.problems()...)
+	problems = append(problems, c.Cleanup.validate()...)
+	problems = append(problems, c.Scaling.validate())
+	problems = append(problems, c.Gateway.validate()...)
 	return errors.Join(problems...)
+}
+
+func (g *Gateway) validate() []error {
+	var problems []error
+	if u, err := url.Parse(g.ExternalURL); err != nil || (g.ExternalURL != "" && u.Host == "") {
+		problems = append(problems, fmt.Errorf("gateway.externalURL must be like https://functions.example.com, not %q", g.ExternalURL))
+	}
+	if d := g.FunctionDomain; d != "" && len(validation.IsDNS1123Subdomain(d)) > 0 {
+		problems = append(problems, fmt.Errorf("gateway.functionDomain must be a domain like fn.example.com, not %q", d))
+	}
+	if g.HTTPRoute == nil {
+		return problems
+	}
+	if len(g.HTTPRoute.ParentRefs) == 0 {
+		problems = append(problems, errors.New("gateway.httpRoute.parentRefs must name a Gateway"))
+	}
+	for i, parent := range g.HTTPRoute.ParentRefs {
+		if parent.Name == "" {
+			problems = append(problems, fmt.Errorf("gateway.httpRoute.parentRefs[%d].name must be set", i))
+		}
+	}
+	return problems
 }

@@ -7,10 +7,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 const complete = `
@@ -40,8 +42,16 @@ func TestLoad(t *testing.T) {
 		Registry:    Registry{Host: "registry.example.com/team", RuntimeHost: "registry.example.com/team"},
 		ObjectStore: ObjectStore{Endpoint: "s3.example.com", Region: "us-east-1", Bucket: "sless", SecretName: "sless-object-store"},
 		Builds:      Builds{Namespace: "sless-builds", KanikoImage: "kaniko:v1", BuilderImage: "sless:v1", MaxConcurrent: 3},
-		Functions:   Functions{MaxBodyBytes: 32 << 20},
-		Gateway:     Gateway{Namespace: "sless-system", ExternalURL: "https://fn.example.com"},
+		Git: Git{
+			Interval: &metav1.Duration{Duration: 5 * time.Minute}, TimeoutSeconds: 120, MaxBytes: 100 << 20, MaxConcurrent: 4,
+		},
+		Functions: Functions{MaxBodyBytes: 32 << 20},
+		Gateway: Gateway{
+			Namespace: "sless-system", ServiceName: "sless-gateway", ServicePort: 80, ExternalURL: "https://fn.example.com",
+		},
+		Cleanup: Cleanup{
+			Enabled: new(true), Grace: metav1.Duration{Duration: 24 * time.Hour}, Interval: metav1.Duration{Duration: time.Hour},
+		},
 	}
 	tests := map[string]struct {
 		text string
@@ -57,9 +67,25 @@ func TestLoad(t *testing.T) {
 				c.Gateway.ExternalURL, c.Gateway.FunctionDomain = "http://localhost", "fn.local"
 			},
 		},
+		"a domain instead of an address": {
+			text: strings.Replace(complete, "externalURL: https://fn.example.com", "functionDomain: fn.example.com", 1),
+			want: func(c *Config) { c.Gateway.ExternalURL, c.Gateway.FunctionDomain = "", "fn.example.com" },
+		},
 		"set values stay": {
 			text: strings.Replace(complete, "builds:", "builds:\n  maxConcurrent: 9\n  namespace: b", 1),
 			want: func(c *Config) { c.Builds.MaxConcurrent, c.Builds.Namespace = 9, "b" },
+		},
+		"repositories are never polled": {
+			text: complete + "git:\n  interval: 0s\n  maxConcurrent: 1\n",
+			want: func(c *Config) { c.Git.Interval, c.Git.MaxConcurrent = &metav1.Duration{}, 1 },
+		},
+		"clean-up off": {
+			text: complete + "cleanup:\n  enabled: false\n  grace: 90m\n  interval: 30s\n",
+			want: func(c *Config) {
+				c.Cleanup = Cleanup{
+					Enabled: new(false), Grace: metav1.Duration{Duration: 90 * time.Minute}, Interval: metav1.Duration{Duration: 30 * time.Second},
+				}
+			},
 		},
 	}
 	for name, tc := range tests {
@@ -71,7 +97,7 @@ func TestLoad(t *testing.T) {
 			}
 			want := base
 			tc.want(&want)
-			if diff := cmp.Diff(&want, got, cmpopts.IgnoreTypes(corev1.ResourceRequirements{})); diff != "" {
+			if diff := cmp.Diff(&want, got, cmpopts.IgnoreTypes(corev1.ResourceRequirements{}, Scaling{})); diff != "" {
 				t.Errorf("Load (-want +got):\n%s", diff)
 			}
 			if got.Functions.Resources.Limits.Memory().String() != "512Mi" {
@@ -87,9 +113,18 @@ func TestLoadRefuses(t *testing.T) {
 		text string
 		want []string
 	}{
+		"git out of bounds": {
+			text: complete + "git: {interval: 9s, timeoutSeconds: 1, maxBytes: -1, maxConcurrent: -1}\n",
+			want: []string{"git.interval", "git.timeoutSeconds", "git.maxBytes", "git.maxConcurrent"},
+		},
 		"unknown field":            {text: complete + "\ngatewey: {}", want: []string{"gatewey"}},
 		"empty file names all":     {text: "{}", want: []string{"registry.host", "objectStore.endpoint", "builds.kanikoImage", "gateway.externalURL"}},
 		"negative build limit":     {text: strings.Replace(complete, "builds:", "builds:\n  maxConcurrent: -1", 1), want: []string{"maxConcurrent"}},
+		"clean-up at once":         {text: complete + "cleanup: {grace: 1s, interval: 1ms}", want: []string{"cleanup.grace", "cleanup.interval"}},
+		"no address":               {text: strings.Replace(complete, "https://fn.example.com", "fn.example.com", 1), want: []string{"externalURL must be like"}},
+		"no domain":                {text: complete + "  functionDomain: https://x", want: []string{"functionDomain must be"}},
+		"routes without a Gateway": {text: complete + "  httpRoute: {}", want: []string{"parentRefs must name"}},
+		"a Gateway without a name": {text: complete + "  httpRoute: {parentRefs: [{namespace: x}]}", want: []string{"parentRefs[0].name"}},
 		"larger than one megabyte": {text: strings.Repeat("#", maxFileBytes+1), want: []string{"larger than"}},
 	}
 	for name, tc := range tests {

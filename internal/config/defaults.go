@@ -14,12 +14,19 @@ func (c *Config) setDefaults() {
 	setDefault(&c.ObjectStore.SecretName, "sless-object-store")
 	setDefault(&c.Builds.Namespace, "sless-builds")
 	setDefault(&c.Gateway.Namespace, "sless-system")
+	setDefault(&c.Gateway.ServiceName, "sless-gateway")
+	if c.Gateway.ServicePort == 0 {
+		c.Gateway.ServicePort = 80
+	}
 	if c.Builds.MaxConcurrent == 0 {
 		c.Builds.MaxConcurrent = 3
 	}
+	c.Git.setDefaults()
 	if c.Functions.MaxBodyBytes == 0 {
 		c.Functions.MaxBodyBytes = 32 << 20
 	}
+	c.Cleanup.SetDefaults()
+	c.Scaling.setDefaults()
 	setResources(&c.Builds.Resources, resources("200m", "256Mi"), resources("", "1Gi"))
 	setResources(&c.Functions.Resources, resources("50m", "64Mi"), resources("", "512Mi"))
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/naeel/sless/api/v1alpha1"
 	"github.com/naeel/sless/internal/archive"
+	"github.com/naeel/sless/internal/config"
 	"github.com/naeel/sless/internal/controller/plan"
 	"github.com/naeel/sless/internal/controller/resources"
 	"github.com/naeel/sless/internal/naming"
@@ -111,6 +112,9 @@ func sortedEnv(env map[string]string) []string {
 func (r *FunctionReconciler) dependencyImage(
 	ctx context.Context, s *functionScope, build dependencyBuild, target string,
 ) (string, error) {
+	if err := r.claims.claim(ctx, s.now, imageClaim(target)); err != nil {
+		return "", err
+	}
 	if digest, ok := r.knownImage(s, target); ok {
 		return digest, nil
 	}
@@ -128,7 +132,8 @@ func (r *FunctionReconciler) dependencyImage(
 // runBuild takes the build Job one step further. It always returns an error, which says how far the build is.
 func (r *FunctionReconciler) runBuild(ctx context.Context, s *functionScope, build dependencyBuild, target string) error {
 	jobs := &batchv1.JobList{}
-	if err := r.List(ctx, jobs, client.InNamespace(r.Config.Builds.Namespace)); err != nil {
+	if err := r.List(ctx, jobs, client.InNamespace(r.Config.Builds.Namespace),
+		client.MatchingLabels(resources.ComponentLabels(resources.ComponentBuild))); err != nil {
 		return fmt.Errorf("listing the builds: %w", err)
 	}
 	job := jobNamed(jobs.Items, naming.BuildJob(build.key))
@@ -234,21 +239,15 @@ func (r *FunctionReconciler) createBuild(ctx context.Context, s *functionScope, 
 func (r *FunctionReconciler) buildOptions(s *functionScope, build dependencyBuild, target string) resources.BuildOptions {
 	store, builds := r.Config.ObjectStore, r.Config.Builds
 	options := resources.BuildOptions{
-		Namespace:     builds.Namespace,
-		Key:           build.key,
-		ContextKey:    objectstore.CodeKey(s.fn.Namespace, build.context.Digest),
-		ContextDigest: build.context.Digest,
-		Base:          build.base,
-		Target:        target,
-		KanikoImage:   builds.KanikoImage,
-		BuilderImage:  builds.BuilderImage,
-		StoreEnv: []corev1.EnvVar{
-			{Name: "S3_ENDPOINT", Value: store.Endpoint},
-			{Name: "S3_REGION", Value: store.Region},
-			{Name: "S3_BUCKET", Value: store.Bucket},
-			{Name: "S3_PATH_STYLE", Value: strconv.FormatBool(store.PathStyle)},
-			{Name: "S3_INSECURE", Value: strconv.FormatBool(store.Insecure)},
-		},
+		Namespace:          builds.Namespace,
+		Key:                build.key,
+		ContextKey:         objectstore.CodeKey(s.fn.Namespace, build.context.Digest),
+		ContextDigest:      build.context.Digest,
+		Base:               build.base,
+		Target:             target,
+		KanikoImage:        builds.KanikoImage,
+		BuilderImage:       builds.BuilderImage,
+		StoreEnv:           storeEnv(store),
 		StoreSecret:        store.SecretName,
 		InsecureRegistries: r.Config.Registry.Insecure,
 		PushSecret:         r.Config.Registry.PushSecretName,
@@ -267,6 +266,17 @@ func (r *FunctionReconciler) buildOptions(s *functionScope, build dependencyBuil
 		options.Labels[v1alpha1.LabelSourceDigest] = build.code.digest
 	}
 	return options
+}
+
+// storeEnv tells a step where the object store is.
+func storeEnv(store config.ObjectStore) []corev1.EnvVar {
+	return []corev1.EnvVar{
+		{Name: "S3_ENDPOINT", Value: store.Endpoint},
+		{Name: "S3_REGION", Value: store.Region},
+		{Name: "S3_BUCKET", Value: store.Bucket},
+		{Name: "S3_PATH_STYLE", Value: strconv.FormatBool(store.PathStyle)},
+		{Name: "S3_INSECURE", Value: strconv.FormatBool(store.Insecure)},
+	}
 }
 
 func buildTimeout(fn *v1alpha1.Function) int32 {

@@ -9,7 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
@@ -25,12 +24,14 @@ import (
 	"github.com/naeel/sless/internal/webhook/v1alpha1/validation"
 )
 
-// Images is the registry work that the Function controller needs.
+// Images is the registry work that the Function controller and the cleaning need.
 type Images interface {
 	Resolve(ctx context.Context, ref string) (digest string, err error)
 	Exists(ctx context.Context, ref string) (digest string, ok bool, err error)
 	Append(ctx context.Context, req image.AppendRequest) (digest string, err error)
 	Labels(ctx context.Context, ref string) (map[string]string, error)
+	Tags(ctx context.Context, repository string, limit int) ([]string, error)
+	Delete(ctx context.Context, ref string) error
 }
 
 // FunctionReconciler takes a Function from its source to running pods.
@@ -42,12 +43,12 @@ type FunctionReconciler struct {
 	Catalogue validation.Catalogue
 	Store     objectstore.Store
 	Images    Images
-	Recorder  events.EventRecorder
-	Clock     clock.PassiveClock
+	// Review judges code. Without one all code passes.
+	Review   Reviewer
+	Recorder events.EventRecorder
+	Clock    clock.PassiveClock
 
-	known *knownCache
-	// codes remembers what was read from stored code, *codeArchive by key.
-	codes *cache.LRUExpireCache
+	*memory
 }
 
 var _ reconcile.Reconciler = (*FunctionReconciler)(nil)
@@ -78,6 +79,8 @@ func (r *FunctionReconciler) Reconcile(ctx context.Context, req ctrl.Request) (c
 	err := runPhases(ctx, s,
 		r.ensureFinalizer,
 		r.observeWorkload,
+		r.observeTriggers,
+		r.freezeOrThaw,
 		r.validate,
 		r.resolveSource,
 		r.reviewCode,
@@ -88,6 +91,7 @@ func (r *FunctionReconciler) Reconcile(ctx context.Context, req ctrl.Request) (c
 		r.ensureMirrors,
 		r.ensureWorkload,
 		r.removeOldMirrors,
+		r.tellSourceFault,
 	)
 	return r.finish(ctx, s, err)
 }
@@ -106,11 +110,11 @@ func (r *FunctionReconciler) finish(ctx context.Context, s *functionScope, err e
 		return ctrl.Result{}, client.IgnoreNotFound(patchErr)
 	}
 	if written {
-		r.recordTransition(base, s.fn)
+		r.recordTransition(base, s)
 	}
 	switch {
 	case fault == nil:
-		return ctrl.Result{}, nil
+		return ctrl.Result{RequeueAfter: s.lookAgain}, nil
 	case fault.after > 0:
 		return ctrl.Result{RequeueAfter: fault.after}, nil
 	case fault.kind == kindPlatform:
@@ -118,21 +122,20 @@ func (r *FunctionReconciler) finish(ctx context.Context, s *functionScope, err e
 	case fault.kind == kindWaiting && fault.condition == v1alpha1.ConditionBuilt, unwatched[fault.reason]:
 		return ctrl.Result{RequeueAfter: recheck}, nil
 	default:
-		return ctrl.Result{}, nil
+		return ctrl.Result{RequeueAfter: s.lookAgain}, nil
 	}
 }
 
-// recordTransition sends one event when the Ready condition changed its status or reason.
-func (r *FunctionReconciler) recordTransition(before, after *v1alpha1.Function) {
-	was, is := readyOf(before), readyOf(after)
-	if was.Status == is.Status && was.Reason == is.Reason {
+// recordTransition sends one event when the Ready condition changed its status or reason, or when other code was refused.
+func (r *FunctionReconciler) recordTransition(before *v1alpha1.Function, s *functionScope) {
+	was, is := readyOf(before), readyOf(s.fn)
+	if is.Reason != v1alpha1.ReasonCodeRejected {
+		recordReady(r.Recorder, s.fn, was, is)
 		return
 	}
-	kind := corev1.EventTypeNormal
-	if is.Status == "False" {
-		kind = corev1.EventTypeWarning
+	if was.Reason != is.Reason || was.Message != is.Message {
+		r.Recorder.Eventf(s.fn, nil, corev1.EventTypeWarning, is.Reason, reviewAction(s), "%s", truncate(is.Message, maxEventNote))
 	}
-	r.Recorder.Eventf(after, nil, kind, is.Reason, "Reconcile", "%s", truncate(is.Message, maxEventNote))
 }
 
 func (r *FunctionReconciler) ensureFinalizer(ctx context.Context, s *functionScope) error {

@@ -24,6 +24,9 @@ func (r *FunctionReconciler) ensureImage(ctx context.Context, s *functionScope) 
 	}
 	repository := naming.CodeRepository(r.Config.Registry.Host, s.fn.Namespace, s.fn.Name)
 	target := repository + ":" + naming.Key(s.fn.Namespace, s.buildBase, s.code.digest)
+	if err := r.claims.claim(ctx, s.now, imageClaim(target)); err != nil {
+		return err
+	}
 	digest, ok := r.knownImage(s, target)
 	if !ok {
 		var err error
@@ -42,6 +45,9 @@ func (r *FunctionReconciler) useImage(ctx context.Context, s *functionScope) err
 	ref, err := name.ParseReference(s.fn.Spec.Source.Image.Ref)
 	if err != nil {
 		return stalled(v1alpha1.ConditionSourceReady, v1alpha1.ReasonSourceInvalid, "spec.source.image.ref: %s", err.Error())
+	}
+	if err := r.claims.claim(ctx, s.now, imageClaim(ref.String())); err != nil {
+		return err
 	}
 	remembered := s.fn.Namespace + " " + ref.String()
 	digest, ok := r.known.get(knownBase, remembered)
@@ -126,9 +132,7 @@ func appendRequest(s *functionScope, target string) image.AppendRequest {
 	return image.AppendRequest{
 		Base:   s.buildBase,
 		Target: target,
-		Layer: image.LayerSource{
-			Digest: s.code.digest, DiffID: s.code.diffID, Size: s.code.size, Open: s.code.open,
-		},
+		Layer:  s.code.layer,
 		Labels: map[string]string{
 			v1alpha1.LabelSourceDigest: s.code.digest, v1alpha1.LabelNamespace: s.fn.Namespace,
 		},

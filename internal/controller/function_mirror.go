@@ -49,13 +49,19 @@ func (r *FunctionReconciler) ensureMirrors(ctx context.Context, s *functionScope
 func (r *FunctionReconciler) readSource(
 	ctx context.Context, namespace string, source resources.Source,
 ) (map[string][]byte, error) {
+	return readSource(ctx, r.APIReader, namespace, source)
+}
+
+func readSource(
+	ctx context.Context, reader client.Reader, namespace string, source resources.Source,
+) (map[string][]byte, error) {
 	key := client.ObjectKey{Namespace: namespace, Name: source.Name}
 	secret, configMap := &corev1.Secret{}, &corev1.ConfigMap{}
 	var obj client.Object = configMap
 	if source.Kind == resources.SourceSecret {
 		obj = secret
 	}
-	err := r.APIReader.Get(ctx, key, obj)
+	err := reader.Get(ctx, key, obj)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, nil

@@ -12,13 +12,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/naeel/sless/api/v1alpha1"
+	"github.com/naeel/sless/internal/config"
 	"github.com/naeel/sless/internal/controller/resources"
 )
 
 // ensurePullSecret copies the operator's Secret for pulling images to the deploy namespace, where every pod of a Function
 // refers to it: those of the Deployment, preflights, jobs.
 func (r *FunctionReconciler) ensurePullSecret(ctx context.Context, s *functionScope) error {
-	if r.pullSecretName() == "" {
+	if pullSecretName(r.Config) == "" {
 		return nil
 	}
 	source := resources.Source{Kind: resources.SourceSecret, Name: r.Config.Functions.ImagePullSecretName}
@@ -36,8 +37,8 @@ func (r *FunctionReconciler) ensurePullSecret(ctx context.Context, s *functionSc
 }
 
 // pullSecretName is the name of the Secret that pods in deploy namespaces pull images with, or empty.
-func (r *FunctionReconciler) pullSecretName() string {
-	if r.Config.Functions.ImagePullSecretName == "" {
+func pullSecretName(cfg *config.Config) string {
+	if cfg.Functions.ImagePullSecretName == "" {
 		return ""
 	}
 	return resources.PullSecretName

@@ -19,11 +19,15 @@ const maxEvents = 50
 // refusal returns why the API server refuses the pods of a Job that has none, or nil. A Job says so in events only, which
 // are read past the cache, since nobody needs them otherwise.
 func (r *FunctionReconciler) refusal(ctx context.Context, job *batchv1.Job, pods []corev1.Pod) (*plan.Fault, error) {
+	return refusal(ctx, r.APIReader, job, pods)
+}
+
+func refusal(ctx context.Context, direct client.Reader, job *batchv1.Job, pods []corev1.Pod) (*plan.Fault, error) {
 	if !plan.MayBeRefused(job, pods) {
 		return nil, nil
 	}
 	events := &corev1.EventList{}
-	err := r.APIReader.List(ctx, events, client.InNamespace(job.Namespace), client.Limit(maxEvents), client.MatchingFields{
+	err := direct.List(ctx, events, client.InNamespace(job.Namespace), client.Limit(maxEvents), client.MatchingFields{
 		"involvedObject.uid": string(job.UID), "reason": plan.EventFailedCreate,
 	})
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/naeel/sless/api/v1alpha1"
 	"github.com/naeel/sless/internal/controller/resources"
+	"github.com/naeel/sless/internal/image"
 	"github.com/naeel/sless/internal/naming"
 	"github.com/naeel/sless/runtimes"
 )
@@ -25,6 +26,9 @@ type functionScope struct {
 	// What runs now, read before anything is decided.
 	deployment *appsv1.Deployment
 	pods       []corev1.Pod
+	// triggers are all that refer to the Function. disabled says why they switch it off, and is empty when they do not.
+	triggers []v1alpha1.Trigger
+	disabled string
 
 	// What the phases found, in the order of the way of the code.
 	runtime    runtimes.Runtime
@@ -32,6 +36,14 @@ type functionScope struct {
 	code       *codeArchive
 	buildBase  string
 	image      string
+	// sourceRevision and observedSource say which commit the code of a git source is, and what it was fetched for.
+	sourceRevision, observedSource string
+	// sourceFault is what is wrong with a source whose last good code is used. It ends the pass after all other phases.
+	sourceFault error
+	// sourceNote adds to what the condition SourceReady says.
+	sourceNote outcome
+	// lookAgain is when a pass without a fault is to be followed by another, or 0.
+	lookAgain time.Duration
 	// mirrors maps what the Function refers to, to the names of the copies.
 	mirrors map[resources.Source]string
 	// revision is the revision of the wanted pods, empty until the phases came that far.
@@ -42,12 +54,11 @@ type functionScope struct {
 
 // codeArchive is the code of a Function in its canonical form.
 type codeArchive struct {
-	// digest is that of the archive, which is the layer of the image. diffID is that of the tar inside.
-	digest, diffID string
-	// size is in bytes, compressed.
-	size int64
-	// open reads the archive.
-	open func(ctx context.Context) (io.ReadCloser, error)
+	// digest is that of the archive as it is stored, and open reads it.
+	digest string
+	open   func(ctx context.Context) (io.ReadCloser, error)
+	// layer is what comes into the image: the archive, without the files that the image must not carry.
+	layer image.LayerSource
 	// file returns the content of a file of the code. Of code that is not in the cluster itself it knows only the
 	// entrypoint's file and the dependency files.
 	file func(name string) (string, bool)
@@ -65,6 +76,14 @@ func newFunctionScope(fn *v1alpha1.Function, now time.Time) *functionScope {
 
 func (s *functionScope) deployNamespace() string {
 	return naming.DeployNamespace(s.fn.Namespace)
+}
+
+// lookAgainAfter asks for another pass after a time, also when this one ends without a fault. 0 asks for nothing; of several
+// times the shortest counts.
+func (s *functionScope) lookAgainAfter(after time.Duration) {
+	if after > 0 && (s.lookAgain == 0 || after < s.lookAgain) {
+		s.lookAgain = after
+	}
 }
 
 func (s *functionScope) succeed(condition, reason, message string) {

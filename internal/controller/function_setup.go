@@ -9,7 +9,6 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
-	"k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -26,12 +25,15 @@ const functionWorkers = 8
 
 // SetupWithManager registers the controller and what it watches.
 func (r *FunctionReconciler) SetupWithManager(mgr ctrl.Manager) error {
-	r.known = newKnownCache()
-	r.codes = cache.NewLRUExpireCache(codesKnown)
+	if r.memory == nil {
+		r.memory = newMemory(r.Config.Cleanup.On())
+	}
 	toFunction := handler.EnqueueRequestsFromMapFunc(functionForObject)
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("function").
 		For(&v1alpha1.Function{}, builder.WithPredicates(functionChanged())).
+		Watches(&v1alpha1.Trigger{}, handler.EnqueueRequestsFromMapFunc(functionForTrigger),
+			builder.WithPredicates(triggerConcernsFunction())).
 		Watches(&appsv1.Deployment{}, toFunction).
 		Watches(&corev1.Service{}, toFunction).
 		Watches(&corev1.Pod{}, toFunction).

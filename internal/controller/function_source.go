@@ -4,16 +4,16 @@ package controller
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
-	"maps"
 
 	"github.com/naeel/sless/api/v1alpha1"
 	"github.com/naeel/sless/internal/archive"
 	"github.com/naeel/sless/internal/controller/resources"
+	"github.com/naeel/sless/internal/image"
 	"github.com/naeel/sless/internal/objectstore"
-	"github.com/naeel/sless/runtimes"
 )
 
 // codePrefix is the folder of the code in the archive, and so in the image.
@@ -22,11 +22,18 @@ const codePrefix = "app/"
 // resolveSource reads the code, brings it into its canonical form and stores it.
 func (r *FunctionReconciler) resolveSource(ctx context.Context, s *functionScope) (err error) {
 	source := s.fn.Spec.Source
+	if source.Git == nil {
+		if err := r.removeFetches(ctx, s); err != nil {
+			return err
+		}
+	}
 	switch {
 	case source.Image != nil:
 		return r.useImage(ctx, s)
 	case source.Upload != nil:
 		s.code, err = r.uploadedCode(ctx, s)
+	case source.Git != nil:
+		s.code, err = r.gitCode(ctx, s)
 	default:
 		s.code, err = r.clusterCode(ctx, s)
 	}
@@ -36,7 +43,11 @@ func (r *FunctionReconciler) resolveSource(ctx context.Context, s *functionScope
 	if err := checkEntrypoint(s); err != nil {
 		return err
 	}
-	s.succeed(v1alpha1.ConditionSourceReady, v1alpha1.ReasonStored, "the code is stored as "+s.code.digest)
+	if s.sourceFault == nil {
+		what := cmp.Or(s.sourceRevision, "the code")
+		s.succeed(v1alpha1.ConditionSourceReady, cmp.Or(s.sourceNote.reason, v1alpha1.ReasonStored),
+			what+" is stored as "+s.code.digest+s.sourceNote.message)
+	}
 	return nil
 }
 
@@ -46,43 +57,31 @@ func (r *FunctionReconciler) clusterCode(ctx context.Context, s *functionScope) 
 	if err != nil {
 		return nil, err
 	}
-	packed, err := archive.FromFiles(withoutSecrets(files, s.runtime), archive.Options{Prefix: codePrefix, Limits: limits})
+	packed, err := archive.FromFiles(withoutSecretFiles(files, s.runtime), archive.Options{Prefix: codePrefix, Limits: limits})
 	if err != nil {
 		return nil, sourceFault(err)
 	}
 	if err := r.storeOnce(ctx, s.fn.Namespace, packed); err != nil {
 		return nil, err
 	}
+	open := func(context.Context) (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(packed.Data)), nil }
 	return &codeArchive{
-		digest: packed.Digest, diffID: packed.DiffID, size: int64(len(packed.Data)),
-		open: func(context.Context) (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(packed.Data)), nil },
+		digest: packed.Digest, open: open,
+		layer: image.LayerSource{
+			Digest: packed.Digest, DiffID: packed.DiffID, Size: int64(len(packed.Data)), Open: open,
+		},
 		file: func(name string) (string, bool) { text, ok := files[name]; return text, ok },
 	}, nil
-}
-
-// withoutSecrets leaves out the files that may hold credentials for package indexes: they are for the build alone, and the
-// image must not carry them.
-func withoutSecrets(files map[string]string, rt runtimes.Runtime) map[string]string {
-	kept := maps.Clone(files)
-	for _, name := range rt.Dependencies.Secret {
-		delete(kept, name)
-	}
-	return kept
 }
 
 // sourceFiles returns the files of a source that is kept in the cluster.
 func (r *FunctionReconciler) sourceFiles(ctx context.Context, s *functionScope) (map[string]string, archive.Limits, error) {
 	source := s.fn.Spec.Source
-	switch {
-	case source.Inline != nil:
+	if source.Inline != nil {
 		return source.Inline.Files, archive.DefaultInlineLimits, nil
-	case source.ConfigMap != nil:
-		files, err := r.configMapFiles(ctx, s.fn.Namespace, source.ConfigMap.Name)
-		return files, archive.DefaultLimits, err
-	default:
-		return nil, archive.Limits{}, stalled(v1alpha1.ConditionSourceReady, v1alpha1.ReasonSourceUnsupported,
-			"this version of sless builds from spec.source.inline, configMap, upload and image only")
 	}
+	files, err := r.configMapFiles(ctx, s.fn.Namespace, source.ConfigMap.Name)
+	return files, archive.DefaultLimits, err
 }
 
 // configMapFiles returns the keys of a ConfigMap as files.
@@ -125,24 +124,20 @@ func sourceFault(err error) error {
 // storeOnce puts an archive into the object store unless it is there. The key is the content's digest, so that an object
 // that exists is the right one.
 func (r *FunctionReconciler) storeOnce(ctx context.Context, namespace string, packed *archive.Archive) error {
-	key := objectstore.CodeKey(namespace, packed.Digest)
+	key, now := objectstore.CodeKey(namespace, packed.Digest), r.Clock.Now()
+	if err := r.claims.claim(ctx, now, objectClaim(key)); err != nil {
+		return err
+	}
 	if r.known.has(knownObject, key) {
 		return nil
 	}
-	_, err := r.Store.Stat(ctx, key)
-	if errors.Is(err, objectstore.ErrNotFound) {
-		err = r.Store.Put(ctx, key, bytes.NewReader(packed.Data), int64(len(packed.Data)), nil)
-	}
+	_, err := objectstore.Keep(ctx, r.Store, objectstore.Archive{
+		Key: key, Content: bytes.NewReader(packed.Data), Size: int64(len(packed.Data)),
+	}, r.Config.Cleanup.RefreshAfter(), now)
 	if err != nil {
 		return platform(v1alpha1.ConditionSourceReady, v1alpha1.ReasonStoreUnavailable,
 			"the object store does not answer; it is tried again", err)
 	}
 	r.known.put(knownObject, key, packed.Digest)
-	return nil
-}
-
-// reviewCode is where a review of the code decides. Without one configured, all code passes.
-func (r *FunctionReconciler) reviewCode(_ context.Context, s *functionScope) error {
-	s.succeed(v1alpha1.ConditionCodeReviewed, v1alpha1.ReasonReviewOff, "no review is configured")
 	return nil
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/naeel/sless/internal/config"
 	"github.com/naeel/sless/internal/controller/plan"
 	"github.com/naeel/sless/internal/controller/resources"
-	"github.com/naeel/sless/internal/naming"
 )
 
 // maxConditionMessage is what the API server accepts.
@@ -30,7 +29,7 @@ type verdict struct {
 func computeFunctionStatus(s *functionScope, fault *phaseError, cfg *config.Config) v1alpha1.FunctionStatus {
 	status := *s.fn.Status.DeepCopy()
 	status.ObservedGeneration = s.fn.Generation
-	status.URL = functionURL(s.fn, cfg.Gateway)
+	status.URL = functionURL(s, cfg.Gateway)
 	status.Selector = metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: resources.SelectorLabels(s.fn)})
 	status.Replicas = 0
 	if s.deployment != nil {
@@ -39,6 +38,7 @@ func computeFunctionStatus(s *functionScope, fault *phaseError, cfg *config.Conf
 	if digest := s.codeDigest(); digest != "" {
 		status.SourceDigest = digest
 	}
+	recordRevision(&status, s)
 	recordImage(&status, s)
 
 	ready := readyVerdict(s, fault)
@@ -57,14 +57,28 @@ func computeFunctionStatus(s *functionScope, fault *phaseError, cfg *config.Conf
 	return status
 }
 
+// recordRevision remembers the commit that the code is, as long as the source is a repository.
+func recordRevision(status *v1alpha1.FunctionStatus, s *functionScope) {
+	if s.fn.Spec.Source.Git == nil || s.observedSource != "" {
+		status.SourceRevision, status.ObservedSource = s.sourceRevision, s.observedSource
+	}
+}
+
 // recordImage remembers the image of the wanted version, and those before it.
 func recordImage(status *v1alpha1.FunctionStatus, s *functionScope) {
-	if s.image == "" || s.image == status.Image {
+	switch s.image {
+	case "":
+		return
+	case status.Image:
+		// The same image may be reached over another base, and records from before there was a base have none.
+		if s.buildBase != "" && len(status.History) > 0 && status.History[0].Image == s.image {
+			status.History[0].Base = s.buildBase
+		}
 		return
 	}
 	status.Image = s.image
 	status.LastBuiltAt = new(metav1.NewTime(s.now))
-	record := v1alpha1.ImageRecord{Image: s.image, SourceDigest: s.codeDigest(), BuiltAt: status.LastBuiltAt}
+	record := v1alpha1.ImageRecord{Image: s.image, Base: s.buildBase, SourceDigest: s.codeDigest(), BuiltAt: status.LastBuiltAt}
 	history := []v1alpha1.ImageRecord{record}
 	for _, old := range status.History {
 		if old.Image != s.image && len(history) < v1alpha1.MaxHistory {
@@ -82,6 +96,9 @@ type readiness struct {
 }
 
 func readyVerdict(s *functionScope, fault *phaseError) readiness {
+	if s.disabled != "" {
+		return disabledReadiness(s, fault)
+	}
 	if fault != nil {
 		return faultReadiness(fault)
 	}
@@ -97,6 +114,18 @@ func readyVerdict(s *functionScope, fault *phaseError) readiness {
 		return readiness{verdict: failed(refused.Reason, refused.Message), reconciling: true}
 	}
 	return readiness{verdict: unknown(v1alpha1.ReasonRollingOut, "the new version is starting"), reconciling: true}
+}
+
+// disabledReadiness is that of a Function that its Triggers switch off. That comes before everything else, so that calls
+// are refused at once. What else is wrong is told beside it.
+func disabledReadiness(s *functionScope, fault *phaseError) readiness {
+	r := readiness{verdict: failed(v1alpha1.ReasonDisabled, s.disabled), stalled: true}
+	if fault != nil {
+		other := faultReadiness(fault)
+		r.message += "; besides, " + fault.reason + ": " + fault.message
+		r.stalled, r.reconciling = other.stalled, other.reconciling
+	}
+	return r
 }
 
 func faultReadiness(fault *phaseError) readiness {
@@ -123,6 +152,9 @@ func causeVerdict(s *functionScope, fault *phaseError, condition string) verdict
 	if done, ok := s.done[condition]; ok {
 		return succeeded(done.reason, done.message)
 	}
+	if s.sourceFault != nil && condition == v1alpha1.ConditionSourceReady {
+		return faultReadiness(asPhaseError(s.sourceFault)).verdict
+	}
 	if fault == nil {
 		return unknown(v1alpha1.ReasonPending, "not looked at yet")
 	}
@@ -138,6 +170,8 @@ func availableVerdict(s *functionScope) verdict {
 		return failed(v1alpha1.ReasonPending, "no version runs yet")
 	case s.deployment.Status.ReadyReplicas > 0:
 		return succeeded(v1alpha1.ReasonReady, "a version answers calls")
+	case s.disabled != "":
+		return failed(v1alpha1.ReasonDisabled, s.disabled)
 	case ptr.Deref(s.deployment.Spec.Replicas, 1) == 0:
 		return failed(v1alpha1.ReasonScaledToZero, "spec.replicas is 0")
 	}
@@ -159,7 +193,7 @@ func phaseOf(ready readiness) v1alpha1.FunctionPhase {
 	switch {
 	case ready.status == metav1.ConditionTrue:
 		return v1alpha1.PhaseReady
-	case ready.reason == v1alpha1.ReasonScaledToZero:
+	case ready.reason == v1alpha1.ReasonScaledToZero, ready.reason == v1alpha1.ReasonDisabled:
 		return v1alpha1.PhaseDisabled
 	case ready.reason == v1alpha1.ReasonBuilding, ready.reason == v1alpha1.ReasonBuildQueued:
 		return v1alpha1.PhaseBuilding
@@ -170,8 +204,18 @@ func phaseOf(ready readiness) v1alpha1.FunctionPhase {
 	}
 }
 
-func functionURL(fn *v1alpha1.Function, gateway config.Gateway) string {
-	return strings.TrimRight(gateway.ExternalURL, "/") + naming.PublicPath(fn.Namespace, fn.Name)
+// functionURL returns where the Function is called. Without an address of the gateway that is its host name below the
+// domain of functions, once an http Trigger asks for it.
+func functionURL(s *functionScope, gateway config.Gateway) string {
+	if gateway.ExternalURL != "" {
+		return pathURL(s.fn.Namespace, s.fn.Name, gateway)
+	}
+	for i := range s.triggers {
+		if host, derived := triggerHost(&s.triggers[i], gateway); derived {
+			return hostURL(host, gateway)
+		}
+	}
+	return ""
 }
 
 func succeeded(reason, message string) verdict { return verdict{metav1.ConditionTrue, reason, message} }

@@ -43,6 +43,13 @@ func runningScope(n int32) *functionScope {
 	return s
 }
 
+// disabledScope is a pass over a Function that its Triggers switch off.
+func disabledScope(n int32) *functionScope {
+	s := runningScope(n)
+	s.disabled = "no Trigger of this Function is enabled: web"
+	return s
+}
+
 // failingPod is a pod of revision r1 that ended with the message.
 func failingPod(message string) corev1.Pod {
 	pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{v1alpha1.LabelRevision: "r1"}}}
@@ -136,6 +143,24 @@ func TestComputeFunctionStatus(t *testing.T) {
 			scope: func() *functionScope { return runningScope(1) },
 			fault: platform(v1alpha1.ConditionBuilt, v1alpha1.ReasonRegistryUnavailable, "no answer", errors.New("dial")),
 			want:  "False/RegistryUnavailable True/Ready True False Failed",
+		},
+		"switched off, pods still there": {
+			scope: func() *functionScope { return disabledScope(1) },
+			want:  "False/Disabled True/Ready False True Disabled",
+		},
+		"switched off": {
+			scope: func() *functionScope { return disabledScope(0) },
+			want:  "False/Disabled False/Disabled False True Disabled",
+		},
+		"switched off while it is built": {
+			scope: func() *functionScope { return disabledScope(1) },
+			fault: waiting(v1alpha1.ConditionBuilt, v1alpha1.ReasonBuilding, "npm ci"),
+			want:  "False/Disabled True/Ready True False Disabled",
+		},
+		"switched off, and the build failed": {
+			scope: func() *functionScope { return disabledScope(0) },
+			fault: stalled(v1alpha1.ConditionBuilt, v1alpha1.ReasonBuildFailed, "npm error"),
+			want:  "False/Disabled False/Disabled False True Disabled",
 		},
 		"something nobody thought of": {
 			scope: func() *functionScope { return runningScope(1) },
@@ -241,19 +266,24 @@ func TestRecordImage(t *testing.T) {
 func TestWantedReplicas(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
-		fn   *testutil.FunctionWrapper
-		want int32
+		fn       *testutil.FunctionWrapper
+		disabled string
+		want     int32
 	}{
-		"neither":           {fn: testutil.MakeFunction("f", "n"), want: 1},
-		"fixed":             {fn: testutil.MakeFunction("f", "n").Replicas(3), want: 3},
-		"fixed at zero":     {fn: testutil.MakeFunction("f", "n").Replicas(0), want: 0},
-		"scaling from zero": {fn: testutil.MakeFunction("f", "n").Scaling(0, 5), want: 1},
-		"scaling from two":  {fn: testutil.MakeFunction("f", "n").Scaling(2, 5), want: 2},
+		"neither":                  {fn: testutil.MakeFunction("f", "n"), want: 1},
+		"fixed":                    {fn: testutil.MakeFunction("f", "n").Replicas(3), want: 3},
+		"fixed at zero":            {fn: testutil.MakeFunction("f", "n").Replicas(0), want: 0},
+		"scaling from zero":        {fn: testutil.MakeFunction("f", "n").Scaling(0, 5), want: 1},
+		"scaling from two":         {fn: testutil.MakeFunction("f", "n").Scaling(2, 5), want: 2},
+		"fixed and switched off":   {fn: testutil.MakeFunction("f", "n").Replicas(3), disabled: "off", want: 0},
+		"scaling and switched off": {fn: testutil.MakeFunction("f", "n").Scaling(2, 5), disabled: "off", want: 0},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := wantedReplicas(tc.fn.Obj()); *got != tc.want {
+			s := newFunctionScope(tc.fn.Obj(), testNow)
+			s.disabled = tc.disabled
+			if got := wantedReplicas(s); *got != tc.want {
 				t.Errorf("wantedReplicas = %d, want %d", *got, tc.want)
 			}
 		})

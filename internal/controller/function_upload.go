@@ -6,10 +6,12 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/naeel/sless/api/v1alpha1"
 	"github.com/naeel/sless/internal/archive"
+	"github.com/naeel/sless/internal/image"
 	"github.com/naeel/sless/internal/objectstore"
 )
 
@@ -30,15 +32,31 @@ func (r *FunctionReconciler) uploadedCode(ctx context.Context, s *functionScope)
 		return nil, waiting(v1alpha1.ConditionSourceReady, v1alpha1.ReasonWaitingForUpload,
 			"upload a zip file to the gateway: POST /v1/namespaces/%s/functions/%s/upload", s.fn.Namespace, s.fn.Name)
 	}
+	if err := r.claims.claim(ctx, s.now, objectClaim(objectstore.CodeKey(s.fn.Namespace, upload.SHA256))); err != nil {
+		return nil, err
+	}
+	code, err := r.storedCode(ctx, s, upload.SHA256)
+	if err != nil {
+		return nil, storedCodeFault(err)
+	}
+	return code, nil
+}
+
+// storedCode reads the code with the digest from the object store, or remembers it.
+func (r *FunctionReconciler) storedCode(ctx context.Context, s *functionScope, digest string) (*codeArchive, error) {
 	names := append(entrypointCandidates(s), s.runtime.DependencyFiles()...)
-	key := objectstore.CodeKey(s.fn.Namespace, upload.SHA256)
+	digest = strings.TrimPrefix(digest, "sha256:")
+	key := objectstore.CodeKey(s.fn.Namespace, digest)
 	remembered := key + " " + s.fn.Spec.Runtime + " " + s.entrypoint
 	if code, ok := r.codes.Get(remembered); ok {
 		return code.(*codeArchive), nil //nolint:forcetypeassert // Nothing else is put there.
 	}
-	code, err := r.readStoredCode(ctx, key, upload.SHA256, names)
+	code, err := r.readStoredCode(ctx, key, digest, names)
+	if err == nil {
+		err = leaveSecretFilesOut(ctx, code, s.runtime)
+	}
 	if err != nil {
-		return nil, storedCodeFault(err)
+		return nil, err
 	}
 	r.codes.Add(remembered, code, codesKnownFor)
 	return code, nil
@@ -53,9 +71,10 @@ func (r *FunctionReconciler) readStoredCode(ctx context.Context, key, digest str
 	if err != nil {
 		return nil, err
 	}
-	code := &codeArchive{digest: "sha256:" + digest, size: info.Size, open: open}
+	code := &codeArchive{digest: "sha256:" + digest, open: open}
+	code.layer = image.LayerSource{Digest: code.digest, Size: info.Size, Open: open}
 	err = read(ctx, open, func(content io.Reader) (err error) {
-		code.diffID, err = archive.DiffID(content, maxStoredCode)
+		code.layer.DiffID, err = archive.DiffID(content, maxStoredCode)
 		return err
 	})
 	if err != nil {

@@ -43,7 +43,7 @@ func (r *FunctionReconciler) observeWorkload(ctx context.Context, s *functionSco
 func (r *FunctionReconciler) ensureDeployNamespace(ctx context.Context, s *functionScope) error {
 	wanted := resources.DeployNamespace(s.fn.Namespace)
 	existing := &corev1.Namespace{}
-	found, err := r.find(ctx, client.ObjectKeyFromObject(wanted), existing)
+	found, err := find(ctx, r.Client, r.APIReader, client.ObjectKeyFromObject(wanted), existing)
 	if err != nil {
 		return err
 	}
@@ -67,17 +67,9 @@ func (r *FunctionReconciler) ensureWorkload(ctx context.Context, s *functionScop
 	if err := r.applyOwned(ctx, s, resources.Service(s.fn), &corev1.Service{}); err != nil {
 		return err
 	}
-	options := resources.DeploymentOptions{
-		Image:              s.image,
-		SourceDigest:       s.codeDigest(),
-		Entrypoint:         s.entrypoint,
-		Replicas:           wantedReplicas(s.fn),
-		DefaultResources:   r.Config.Functions.Resources,
-		DefaultConcurrency: s.runtime.DefaultConcurrency,
-		MaxBodyBytes:       r.Config.Functions.MaxBodyBytes,
-		Mirrors:            s.mirrors,
-		ImagePullSecret:    r.pullSecretName(),
-	}
+	options := podOptions(r.Config, s.runtime, s.mirrors)
+	options.Image, options.SourceDigest, options.Entrypoint = s.image, s.codeDigest(), s.entrypoint
+	options.Replicas = wantedReplicas(s)
 	deployment := resources.Deployment(s.fn, options)
 	s.revision = deployment.Labels[v1alpha1.LabelRevision]
 	if err := r.ensureProven(ctx, s, options); err != nil {
@@ -86,8 +78,14 @@ func (r *FunctionReconciler) ensureWorkload(ctx context.Context, s *functionScop
 	return r.applyOwned(ctx, s, deployment, &appsv1.Deployment{})
 }
 
-// wantedReplicas is the number of replicas while no autoscaler is installed: the fixed one, or enough to answer calls.
-func wantedReplicas(fn *v1alpha1.Function) *int32 {
+// wantedReplicas is the number of replicas: none while the Triggers switch the Function off; else, while no autoscaler is
+// installed, the fixed one, or enough to answer calls. It is the one place that decides. nil leaves the number to an
+// autoscaler.
+func wantedReplicas(s *functionScope) *int32 {
+	if s.disabled != "" {
+		return ptr.To[int32](0)
+	}
+	fn := s.fn
 	if fn.Spec.Replicas != nil {
 		return fn.Spec.Replicas
 	}
@@ -97,24 +95,9 @@ func wantedReplicas(fn *v1alpha1.Function) *int32 {
 	return ptr.To[int32](1)
 }
 
-// find reads an object from the cache, which holds what sless made, and then past it.
-func (r *FunctionReconciler) find(ctx context.Context, key client.ObjectKey, into client.Object) (bool, error) {
-	err := r.Get(ctx, key, into)
-	if apierrors.IsNotFound(err) {
-		err = r.APIReader.Get(ctx, key, into)
-	}
-	if apierrors.IsNotFound(err) {
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("reading %T %s: %w", into, key, err)
-	}
-	return true, nil
-}
-
 // applyOwned applies an object of the Function, unless one of that name belongs to somebody else.
 func (r *FunctionReconciler) applyOwned(ctx context.Context, s *functionScope, wanted, existing client.Object) error {
-	found, err := r.find(ctx, client.ObjectKeyFromObject(wanted), existing)
+	found, err := find(ctx, r.Client, r.APIReader, client.ObjectKeyFromObject(wanted), existing)
 	if err != nil {
 		return err
 	}

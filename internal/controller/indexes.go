@@ -16,6 +16,9 @@ import (
 // indexTriggerFunction finds Triggers by the Function that they refer to.
 const indexTriggerFunction = "spec.functionRef.name"
 
+// indexJobFunction finds FunctionJobs by the Function that they refer to.
+const indexJobFunction = "spec.functionRef.name"
+
 // indexFunctionReference finds Functions by the Secrets and ConfigMaps that they refer to, as "Kind/name".
 const indexFunctionReference = "sless.io/reference"
 
@@ -33,6 +36,16 @@ func SetupIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 	if err != nil {
 		return fmt.Errorf("indexing Triggers by Function: %w", err)
 	}
+	err = indexer.IndexField(ctx, &v1alpha1.FunctionJob{}, indexJobFunction, func(obj client.Object) []string {
+		job, ok := obj.(*v1alpha1.FunctionJob)
+		if !ok {
+			return nil
+		}
+		return []string{job.Spec.FunctionRef.Name}
+	})
+	if err != nil {
+		return fmt.Errorf("indexing FunctionJobs by Function: %w", err)
+	}
 	err = indexer.IndexField(ctx, &v1alpha1.Function{}, indexFunctionReference, func(obj client.Object) []string {
 		fn, ok := obj.(*v1alpha1.Function)
 		if !ok {
@@ -44,6 +57,9 @@ func SetupIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 		}
 		if name := fn.Spec.Build.SecretName; name != "" {
 			keys = append(keys, referenceKey(resources.SourceSecret, name))
+		}
+		if source := fn.Spec.Source.Git; source != nil && source.SecretName != "" {
+			keys = append(keys, referenceKey(resources.SourceSecret, source.SecretName))
 		}
 		if source := fn.Spec.Source.ConfigMap; source != nil {
 			keys = append(keys, referenceKey(resources.SourceConfigMap, source.Name))

@@ -59,6 +59,8 @@ func (k *knownCache) get(kind, key string) (string, bool) {
 	return text, ok
 }
 
+func (k *knownCache) forget(kind, key string) { k.entries.Remove(kind + "/" + key) }
+
 func (k *knownCache) has(kind, key string) bool {
 	_, ok := k.get(kind, key)
 	return ok

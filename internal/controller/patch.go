@@ -4,12 +4,14 @@ package controller
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -43,6 +45,26 @@ func patchStatus(ctx context.Context, c client.Client, base, obj client.Object, 
 	}
 	patch := client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})
 	if err := c.Status().Patch(ctx, obj, patch, client.FieldOwner(v1alpha1.FieldOwnerController)); err != nil {
+		return false, fmt.Errorf("writing the status: %w", err)
+	}
+	return true, nil
+}
+
+// replaceStatus writes the status of obj as a whole, only when it differs from base. Unlike a merge patch it can say null
+// inside a status that holds JSON of a user. The resource version is part of the patch.
+func replaceStatus(ctx context.Context, c client.Client, obj client.Object, baseStatus, status any) (bool, error) {
+	if equality.Semantic.DeepEqual(baseStatus, status) {
+		return false, nil
+	}
+	patch, err := json.Marshal([]map[string]any{
+		{"op": "add", "path": "/metadata/resourceVersion", "value": obj.GetResourceVersion()},
+		{"op": "add", "path": "/status", "value": status},
+	})
+	if err != nil {
+		return false, fmt.Errorf("encoding the status: %w", err)
+	}
+	err = c.Status().Patch(ctx, obj, client.RawPatch(types.JSONPatchType, patch), client.FieldOwner(v1alpha1.FieldOwnerController))
+	if err != nil {
 		return false, fmt.Errorf("writing the status: %w", err)
 	}
 	return true, nil

@@ -41,7 +41,12 @@ type Dependencies struct {
 	Catalogue validation.Catalogue
 	Store     objectstore.Store
 	Images    Images
-	Clock     clock.PassiveClock
+	// Review judges code. Without one all code passes.
+	Review Reviewer
+	Clock  clock.PassiveClock
+
+	// memory is made when it is nil.
+	memory *memory
 }
 
 // CacheOptions keep the cache small: of the kinds that everybody uses it holds only what sless made.
@@ -51,10 +56,12 @@ func CacheOptions() cache.Options {
 		DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{
 			&appsv1.Deployment{}:          ours,
+			&batchv1.CronJob{}:            ours,
 			&batchv1.Job{}:                ours,
 			&corev1.Namespace{}:           ours,
 			&corev1.Pod{}:                 ours,
 			&corev1.Service{}:             ours,
+			&networkingv1.Ingress{}:       ours,
 			&networkingv1.NetworkPolicy{}: ours,
 		},
 	}
@@ -72,16 +79,30 @@ func Setup(ctx context.Context, mgr ctrl.Manager, names []string, deps Dependenc
 	}
 	setups := map[string]func() error{
 		FunctionController: func() error {
-			return (&FunctionReconciler{
+			r := &FunctionReconciler{
 				Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Config: deps.Config, Catalogue: deps.Catalogue,
-				Store: deps.Store, Images: deps.Images, Recorder: mgr.GetEventRecorder("sless"), Clock: deps.Clock,
-			}).SetupWithManager(mgr)
+				Store: deps.Store, Images: deps.Images, Review: deps.Review, Recorder: mgr.GetEventRecorder("sless"), Clock: deps.Clock,
+				memory: deps.memory,
+			}
+			if err := r.SetupWithManager(mgr); err != nil {
+				return err
+			}
+			return setupCleanup(mgr, r)
 		},
 		TriggerController: func() error {
-			return (&TriggerReconciler{Client: mgr.GetClient(), Config: deps.Config, Clock: deps.Clock}).SetupWithManager(mgr)
+			if err := setupTriggerIndex(ctx, mgr.GetFieldIndexer(), deps.Config.Gateway); err != nil {
+				return err
+			}
+			return (&TriggerReconciler{
+				Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Config: deps.Config,
+				Recorder: mgr.GetEventRecorder("sless"), Clock: deps.Clock,
+			}).SetupWithManager(mgr)
 		},
 		FunctionJobController: func() error {
-			return (&FunctionJobReconciler{Client: mgr.GetClient(), Clock: deps.Clock}).SetupWithManager(mgr)
+			return (&FunctionJobReconciler{
+				Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Config: deps.Config, Catalogue: deps.Catalogue,
+				Recorder: mgr.GetEventRecorder("sless"), Clock: deps.Clock,
+			}).SetupWithManager(mgr)
 		},
 	}
 	for _, name := range names {

@@ -38,12 +38,13 @@ import (
 	"github.com/naeel/sless/internal/config"
 	"github.com/naeel/sless/internal/image"
 	"github.com/naeel/sless/internal/objectstore"
+	"github.com/naeel/sless/internal/validator"
 	"github.com/naeel/sless/runtimes"
 )
 
 // How long a test waits for a state. The machine may be slow; no test measures time.
 const (
-	eventually = 60 * time.Second
+	eventually = 3 * time.Minute
 	interval   = 100 * time.Millisecond
 )
 
@@ -55,11 +56,16 @@ var (
 // testPlatform is a registry and an object store, both real servers in this process, that can be switched off.
 type testPlatform struct {
 	registryHost string
+	storeHost    string
 	config       *config.Config
 	store        *objectstore.S3
 	images       *image.Registry
+	review       *reviewSwitch
 
 	storeDown, registryDown atomic.Bool
+	// deletionRefused makes a registry of those that do not let anybody delete.
+	deletionRefused atomic.Bool
+	memory          *memory
 }
 
 func TestControllers(t *testing.T) {
@@ -100,7 +106,7 @@ var _ = BeforeSuite(func() {
 	Expect(err).NotTo(HaveOccurred())
 	Expect(Setup(ctx, mgr, Names(), Dependencies{
 		Config: platformS.config, Catalogue: catalogue, Store: platformS.store, Images: platformS.images,
-		Clock: clock.RealClock{},
+		Review: platformS.review, Clock: clock.RealClock{}, memory: platformS.memory,
 	})).To(Succeed())
 	go func() {
 		defer GinkgoRecover()
@@ -119,12 +125,14 @@ func pullSecret() *corev1.Secret {
 
 // startPlatform starts the servers and puts the runtime images into the registry.
 func startPlatform() *testPlatform {
-	p := &testPlatform{}
-	registryServer := httptest.NewServer(switchable(&p.registryDown, registry.New(registry.Logger(log.New(io.Discard, "", 0)))))
+	p := &testPlatform{memory: newMemory(true)}
+	registryServer := httptest.NewServer(switchable(&p.registryDown,
+		withoutDeletion(&p.deletionRefused, registry.New(registry.Logger(log.New(io.Discard, "", 0))))))
 	DeferCleanup(registryServer.Close)
 	p.registryHost = strings.TrimPrefix(registryServer.URL, "http://")
 	storeServer := httptest.NewServer(switchable(&p.storeDown, gofakes3.New(s3mem.New()).Server()))
 	DeferCleanup(storeServer.Close)
+	p.storeHost = strings.TrimPrefix(storeServer.URL, "http://")
 
 	p.config = &config.Config{
 		Registry: config.Registry{
@@ -134,16 +142,26 @@ func startPlatform() *testPlatform {
 		Builds: config.Builds{
 			Namespace: "sless-builds", KanikoImage: "kaniko:test", BuilderImage: "sless:test", MaxConcurrent: 1,
 		},
+		Git: config.Git{
+			Interval: &metav1.Duration{Duration: time.Hour}, TimeoutSeconds: 60, MaxBytes: 1 << 20, MaxConcurrent: 2,
+		},
 		Functions: config.Functions{MaxBodyBytes: 1 << 20, ImagePullSecretName: "registry-login"},
-		Gateway:   config.Gateway{Namespace: "sless-system", ExternalURL: "http://functions.test"},
+		// The tests make the passes themselves.
+		Cleanup: config.Cleanup{
+			Grace: metav1.Duration{Duration: 24 * time.Hour}, Interval: metav1.Duration{Duration: 1000 * time.Hour},
+		},
+		Gateway: config.Gateway{
+			Namespace: "sless-system", ServiceName: "sless-gateway", ServicePort: 80, ExternalURL: "http://functions.test",
+		},
 	}
 	var err error
 	p.store, err = objectstore.New(objectstore.Config{
-		Endpoint: strings.TrimPrefix(storeServer.URL, "http://"), Region: "us-east-1", Bucket: "sless",
+		Endpoint: p.storeHost, Region: "us-east-1", Bucket: "sless",
 		PathStyle: true, Insecure: true, AccessKey: "key", SecretKey: "secret",
 	})
 	Expect(err).NotTo(HaveOccurred())
 	Expect(p.store.EnsureBucket(context.Background())).To(Succeed())
+	p.review = &reviewSwitch{gates: map[string]*validator.Gate{}}
 	p.images, err = image.New(image.Config{Insecure: p.config.Registry.Insecure})
 	Expect(err).NotTo(HaveOccurred())
 	catalogue, err := runtimes.Load()
@@ -168,6 +186,17 @@ func switchable(down *atomic.Bool, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if down.Load() {
 			http.Error(w, "switched off", http.StatusServiceUnavailable)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func withoutDeletion(refused *atomic.Bool, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if refused.Load() && r.Method == http.MethodDelete {
+			w.WriteHeader(http.StatusMethodNotAllowed)
+			_, _ = io.WriteString(w, `{"errors":[{"code":"UNSUPPORTED","message":"The operation is unsupported."}]}`)
 			return
 		}
 		next.ServeHTTP(w, r)

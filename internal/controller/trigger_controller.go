@@ -5,32 +5,64 @@ package controller
 import (
 	"context"
 	"fmt"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/naeel/sless/api/v1alpha1"
 	"github.com/naeel/sless/internal/config"
+	"github.com/naeel/sless/internal/controller/plan"
+	"github.com/naeel/sless/internal/webhook/v1alpha1/validation"
 )
 
-// TriggerReconciler tells in the status of a Trigger where it is called. It makes no objects.
+// tickDelay is how long after a tick the next one is written. By then the CronJob has told of the last one, so that both
+// are one write.
+const tickDelay = time.Second
+
+// TriggerReconciler lets a Trigger call its Function: by a CronJob, or by a host name that leads to the gateway. It never
+// touches what runs the Function.
 type TriggerReconciler struct {
 	client.Client
-	Config *config.Config
-	Clock  clock.PassiveClock
+	// APIReader reads past the cache, which holds only what sless made.
+	APIReader client.Reader
+	Config    *config.Config
+	Recorder  events.EventRecorder
+	Clock     clock.PassiveClock
 }
 
 var _ reconcile.Reconciler = (*TriggerReconciler)(nil)
 
-// +kubebuilder:rbac:groups=sless.io,resources=triggers,verbs=get;list;watch
-// +kubebuilder:rbac:groups=sless.io,resources=triggers/status,verbs=get;update;patch
+// +kubebuilder:rbac:groups=sless.io,resources=triggers,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=sless.io,resources=triggers/status,verbs=patch
+// +kubebuilder:rbac:groups=batch,resources=cronjobs,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=networking.k8s.io,resources=ingresses,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=gateway.networking.k8s.io,resources=httproutes,verbs=get;list;watch;create;patch;delete
+
+// triggerScope holds everything that one pass over a Trigger has read and decided.
+type triggerScope struct {
+	trigger *v1alpha1.Trigger
+	now     time.Time
+
+	// fn is nil when the Function does not exist, or is being deleted.
+	fn *v1alpha1.Function
+	// host is what the gateway serves for the Trigger.
+	host string
+	// lastTick is when the CronJob fired last, and nextTick when it fires next. Both may be zero.
+	lastTick, nextTick time.Time
+	// run is the outcome of the last run that ended, if one is known.
+	run *plan.CronRun
+}
 
 // Reconcile makes one pass over a Trigger.
 func (r *TriggerReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
@@ -39,45 +71,108 @@ func (r *TriggerReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ct
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if !trigger.DeletionTimestamp.IsZero() {
-		return ctrl.Result{}, nil
+		return ctrl.Result{}, r.delete(ctx, trigger)
 	}
-	fn := &v1alpha1.Function{}
-	err := r.Get(ctx, types.NamespacedName{Namespace: trigger.Namespace, Name: trigger.Spec.FunctionRef.Name}, fn)
-	switch {
-	case apierrors.IsNotFound(err):
-		fn = nil
-	case err != nil:
-		return ctrl.Result{}, fmt.Errorf("reading the Function: %w", err)
-	}
-	base := trigger.DeepCopy()
-	trigger.Status = computeTriggerStatus(trigger, fn, r.Config.Gateway, r.Clock.Now())
-	_, err = patchStatus(ctx, r.Client, base, trigger, base.Status, trigger.Status)
-	return ctrl.Result{}, client.IgnoreNotFound(err)
+	s := &triggerScope{trigger: trigger, now: r.Clock.Now()}
+	err := runPhases(ctx, s,
+		r.ensureFinalizer,
+		r.readFunction,
+		r.validate,
+		r.ensureHost,
+		r.ensureCronJob,
+		r.observeRuns,
+	)
+	return r.finish(ctx, s, err)
 }
 
-// SetupWithManager registers the controller and what it watches.
-func (r *TriggerReconciler) SetupWithManager(mgr ctrl.Manager) error {
-	err := ctrl.NewControllerManagedBy(mgr).
-		Named("trigger").
-		For(&v1alpha1.Trigger{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&v1alpha1.Function{}, handler.EnqueueRequestsFromMapFunc(r.triggersForFunction)).
-		Complete(r)
-	if err != nil {
-		return fmt.Errorf("setting up the Trigger controller: %w", err)
+// finish computes the status from the scope, writes it once, tells of what changed, and decides when to look again.
+func (r *TriggerReconciler) finish(ctx context.Context, s *triggerScope, err error) (ctrl.Result, error) {
+	fault := asPhaseError(err)
+	base := s.trigger.DeepCopy()
+	s.trigger.Status = computeTriggerStatus(s, fault, r.Config.Gateway)
+	written, patchErr := patchStatus(ctx, r.Client, base, s.trigger, base.Status, s.trigger.Status)
+	if apierrors.IsConflict(patchErr) {
+		return ctrl.Result{RequeueAfter: conflictDelay}, nil
+	}
+	if patchErr != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(patchErr)
+	}
+	if written {
+		r.recordTransitions(base, s.trigger)
+	}
+	switch {
+	case fault != nil && fault.kind == kindPlatform:
+		return ctrl.Result{}, fault
+	case fault != nil && unwatched[fault.reason]:
+		return ctrl.Result{RequeueAfter: recheck}, nil
+	case !s.nextTick.IsZero():
+		return ctrl.Result{RequeueAfter: s.nextTick.Sub(s.now) + tickDelay}, nil
+	default:
+		return ctrl.Result{}, nil
+	}
+}
+
+// recordTransitions sends an event when the Ready condition changed, and one for each run that failed.
+func (r *TriggerReconciler) recordTransitions(before, after *v1alpha1.Trigger) {
+	was, is := triggerCondition(before, v1alpha1.ConditionReady), triggerCondition(after, v1alpha1.ConditionReady)
+	recordReady(r.Recorder, after, was, is)
+	was = triggerCondition(before, v1alpha1.ConditionLastRunSucceeded)
+	is = triggerCondition(after, v1alpha1.ConditionLastRunSucceeded)
+	if is.Status == metav1.ConditionFalse && is.Message != was.Message {
+		r.Recorder.Eventf(after, nil, corev1.EventTypeWarning, is.Reason, "Run", "%s", truncate(is.Message, maxEventNote))
+	}
+}
+
+func triggerCondition(t *v1alpha1.Trigger, kind string) metav1.Condition {
+	if c := meta.FindStatusCondition(t.Status.Conditions, kind); c != nil {
+		return *c
+	}
+	return metav1.Condition{}
+}
+
+// ensureFinalizer comes before the first object of the Trigger. One that only names the URL of its Function has none.
+func (r *TriggerReconciler) ensureFinalizer(ctx context.Context, s *triggerScope) error {
+	host, _ := triggerHost(s.trigger, r.Config.Gateway)
+	if s.trigger.Spec.Type != v1alpha1.TriggerTypeCron && host == "" {
+		return nil
+	}
+	base := s.trigger.DeepCopy()
+	if !controllerutil.AddFinalizer(s.trigger, v1alpha1.FinalizerTrigger) {
+		return nil
+	}
+	patch := client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})
+	if err := r.Patch(ctx, s.trigger, patch, client.FieldOwner(v1alpha1.FieldOwnerController)); err != nil {
+		return fmt.Errorf("adding the finalizer to %s: %w", klog.KObj(s.trigger), err)
 	}
 	return nil
 }
 
-// triggersForFunction leads from a Function to the Triggers that refer to it.
-func (r *TriggerReconciler) triggersForFunction(ctx context.Context, fn client.Object) []reconcile.Request {
-	triggers := &v1alpha1.TriggerList{}
-	if err := r.List(ctx, triggers, client.InNamespace(fn.GetNamespace()),
-		client.MatchingFields{indexTriggerFunction: fn.GetName()}); err != nil {
+func (r *TriggerReconciler) readFunction(ctx context.Context, s *triggerScope) error {
+	fn := &v1alpha1.Function{}
+	err := r.Get(ctx, types.NamespacedName{Namespace: s.trigger.Namespace, Name: s.trigger.Spec.FunctionRef.Name}, fn)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("reading the Function: %w", err)
+	case fn.DeletionTimestamp.IsZero():
+		s.fn = fn
+	}
+	return nil
+}
+
+// validate judges the spec by the rules of the admission webhook, for objects that came in without it. A Trigger that does
+// not pass calls nothing.
+func (r *TriggerReconciler) validate(ctx context.Context, s *triggerScope) error {
+	problems := validation.ValidateTrigger(s.trigger)
+	if len(problems) == 0 {
 		return nil
 	}
-	requests := make([]reconcile.Request, 0, len(triggers.Items))
-	for i := range triggers.Items {
-		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&triggers.Items[i])})
+	if err := r.deleteHostRoutes(ctx, s.trigger); err != nil {
+		return err
 	}
-	return requests
+	if err := r.suspendCronJob(ctx, s); err != nil {
+		return err
+	}
+	return stalled(v1alpha1.ConditionReady, problems[0].Reason, "%s", problems[0].Err.Error())
 }

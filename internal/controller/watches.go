@@ -33,7 +33,10 @@ func functionForObject(_ context.Context, obj client.Object) []reconcile.Request
 func functionsForBuild(reader client.Reader) func(context.Context, client.Object) []reconcile.Request {
 	return func(ctx context.Context, obj client.Object) []reconcile.Request {
 		requests := functionForObject(ctx, obj)
-		namespace, _, _ := strings.Cut(obj.GetAnnotations()[v1alpha1.AnnotationOwner], "/")
+		namespace, _, ok := strings.Cut(obj.GetAnnotations()[v1alpha1.AnnotationOwner], "/")
+		if !ok {
+			return nil // a Job of something else, such as a Trigger
+		}
 		functions := &v1alpha1.FunctionList{}
 		if err := reader.List(ctx, functions, client.InNamespace(namespace)); err != nil {
 			return requests

@@ -22,6 +22,7 @@ var (
 type call struct {
 	route    Route
 	path     string // what the function gets to see, escaped
+	prefix   string // what was cut off before it
 	id       string
 	observed *observation
 	body     *requestBody // nil when the request has none

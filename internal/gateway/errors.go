@@ -42,6 +42,8 @@ type Refusal struct {
 	Message string
 	// RetryAfter is when a further try makes sense. 0 means that waiting alone does not help.
 	RetryAfter time.Duration
+	// Allow lists the methods that would be accepted, for status 405.
+	Allow string
 }
 
 // Error makes a Refusal an error, so that a Resolver can return one.
@@ -69,6 +71,9 @@ func writeRefusal(w http.ResponseWriter, id string, r *Refusal) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	if r.RetryAfter > 0 {
 		h.Set("Retry-After", strconv.Itoa(int((r.RetryAfter+time.Second-1)/time.Second)))
+	}
+	if r.Allow != "" {
+		h.Set("Allow", r.Allow)
 	}
 	w.WriteHeader(r.Status)
 	_, _ = w.Write(append(body, '\n')) // a client that is gone needs no answer

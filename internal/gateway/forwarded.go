@@ -86,7 +86,10 @@ func setForwarded(in, out *http.Request, prefix string, trusted TrustedProxies) 
 	out.Header[headerForwardedFor] = []string{chain}
 	out.Header[headerForwardedHost] = []string{host}
 	out.Header[headerForwardedProto] = []string{proto}
-	out.Header[headerForwardedPrefix] = []string{prefix}
+	delete(out.Header, headerForwardedPrefix)
+	if prefix != "" {
+		out.Header[headerForwardedPrefix] = []string{prefix}
+	}
 }
 
 // peerAddr returns the address in a "host:port" of net/http, without an IPv6 zone. IPv4 in IPv6 is plain IPv4, so that

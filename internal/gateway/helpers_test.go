@@ -30,10 +30,25 @@ var (
 type staticResolver struct {
 	routes   map[types.NamespacedName]Route
 	refusals map[types.NamespacedName]*Refusal
+	triggers *triggerTable
 	unready  bool
 }
 
 func (r *staticResolver) Ready() bool { return !r.unready }
+
+func (r *staticResolver) Host(host string) (types.NamespacedName, bool) {
+	if r.triggers == nil {
+		return types.NamespacedName{}, false
+	}
+	return r.triggers.Host(host)
+}
+
+func (r *staticResolver) Admit(fn types.NamespacedName, host string, req *http.Request) *Refusal {
+	if r.triggers == nil {
+		return nil
+	}
+	return r.triggers.Admit(fn, host, req)
+}
 
 func (r *staticResolver) Resolve(_ context.Context, fn types.NamespacedName) (Route, error) {
 	if refusal, ok := r.refusals[fn]; ok {

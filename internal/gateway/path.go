@@ -21,6 +21,32 @@ func rawPath(u *url.URL) string {
 	return u.EscapedPath()
 }
 
+// target is the function that a request is for, and how it came to it.
+type target struct {
+	function types.NamespacedName
+	// path is what the function gets to see, escaped, and prefix what was cut off before it.
+	path, prefix string
+	// host is that of the request when it is the function's own, and empty when the path names the function.
+	host string
+}
+
+// pathTarget returns the target of a raw path of the gateway. It is empty when the path names no function.
+func pathTarget(raw string) target {
+	fn, rest, ok := splitTarget(raw)
+	if !ok {
+		return target{}
+	}
+	return target{function: fn, path: rest, prefix: publicPrefix + fn.Namespace + "/" + fn.Name}
+}
+
+// hostTarget returns the target of a raw path of a function's own host.
+func hostTarget(fn types.NamespacedName, host, raw string) target {
+	if !strings.HasPrefix(raw, "/") {
+		raw = "/" // OPTIONS *, or a proxy's request without a path
+	}
+	return target{function: fn, path: raw, host: host}
+}
+
 // splitTarget splits the raw path of a call, /fn/<namespace>/<name>[/rest], into the function and the path that the
 // function gets to see. That path is still escaped and always begins with a slash. It is not cleaned: dots and double
 // slashes are the function's business, and they cannot lead to another function because namespace and name are cut off

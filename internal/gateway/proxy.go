@@ -32,7 +32,12 @@ type Resolver interface {
 	// Resolve returns the route of a function. The error is a *Refusal when the function does not exist or does not
 	// answer calls. A Refusal with another status than 404 means that the function exists.
 	Resolve(ctx context.Context, fn types.NamespacedName) (Route, error)
-	// Ready reports whether Resolve knows all functions.
+	// Host returns the function that is served at the root of a host, if there is one. host is that of a request.
+	Host(host string) (types.NamespacedName, bool)
+	// Admit says why the Triggers of a function do not let a call in, or returns nil. host is empty when the function is
+	// called by its path.
+	Admit(fn types.NamespacedName, host string, r *http.Request) *Refusal
+	// Ready reports whether all functions and Triggers are known.
 	Ready() bool
 }
 
@@ -71,21 +76,21 @@ func newProxy(cfg Config, resolver Resolver, metrics *Metrics, next http.RoundTr
 }
 
 // serve answers one call. What w has recorded afterwards goes into the metrics.
-func (p *proxy) serve(w *recorder, r *http.Request) {
+func (p *proxy) serve(w *recorder, r *http.Request, to target) {
 	observed := p.metrics.begin(p.now())
 	aborted := true // until this function ends without a panic
 	defer func() { observed.end(p.now(), w.status, aborted) }()
 
-	if refusal := p.forward(w, r, observed); refusal != nil {
+	if refusal := p.forward(w, r, to, observed); refusal != nil {
 		writeRefusal(w, w.id, refusal)
 	}
 	aborted = false
 }
 
 // forward passes a call on, or says why not.
-func (p *proxy) forward(w *recorder, r *http.Request, observed *observation) *Refusal {
-	fn, path, ok := splitTarget(rawPath(r.URL))
-	if !ok {
+func (p *proxy) forward(w *recorder, r *http.Request, to target, observed *observation) *Refusal {
+	fn := to.function
+	if fn.Name == "" {
 		return notFound("the path names no function: it must be " + publicPrefix + "<namespace>/<name>")
 	}
 	if r.Method == http.MethodConnect {
@@ -110,12 +115,15 @@ func (p *proxy) forward(w *recorder, r *http.Request, observed *observation) *Re
 		return refusal
 	}
 	observed.exists(fn)
+	if refusal := p.resolver.Admit(fn, to.host, r); refusal != nil {
+		return refusal
+	}
 	if !p.limiter.acquire(fn) {
 		return tooManyRequests(fn, p.limiter.limit)
 	}
 	defer p.limiter.release(fn)
 	observed.accepted()
-	p.pass(w, r, &call{route: route, path: path, id: w.id, observed: observed})
+	p.pass(w, r, &call{route: route, path: to.path, prefix: to.prefix, id: w.id, observed: observed})
 	return nil
 }
 
@@ -154,8 +162,7 @@ func (p *proxy) rewrite(pr *httputil.ProxyRequest) {
 	out.URL.RawQuery = in.URL.RawQuery
 	out.Host = in.Host
 	out.Trailer = in.Trailer // the map that the server fills when the body has been read
-	fn := c.route.Function
-	setForwarded(in, out, publicPrefix+fn.Namespace+"/"+fn.Name, p.trusted)
+	setForwarded(in, out, c.prefix, p.trusted)
 	out.Header[HeaderRequestID] = []string{c.id}
 }
 

@@ -20,12 +20,13 @@ import (
 	"github.com/naeel/sless/api/v1alpha1"
 )
 
-// CachedResolver resolves from an informer's cache of all Functions. It implements Resolver.
+// CachedResolver resolves from an informer's cache of all Functions and Triggers. It implements Resolver.
 type CachedResolver struct {
 	cache         cache.Cache
 	clusterDomain string
 	onDelete      func(types.NamespacedName)
 	synced        atomic.Bool
+	*triggerTable
 }
 
 // NewCachedResolver returns a resolver for the cluster of restConfig. clusterDomain completes the names of Services,
@@ -38,10 +39,11 @@ func NewCachedResolver(
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
 		return nil, fmt.Errorf("adding the sless types to a scheme: %w", err)
 	}
-	// The one mapping that is needed is known. Asking the cluster would fail when the gateway starts before the CRDs are
+	// The mappings that are needed are known. Asking the cluster would fail when the gateway starts before the CRDs are
 	// there or while the API server is away; the informer keeps trying.
 	mapper := meta.NewDefaultRESTMapper([]schema.GroupVersion{v1alpha1.GroupVersion})
 	mapper.Add(v1alpha1.GroupVersion.WithKind("Function"), meta.RESTScopeNamespace)
+	mapper.Add(v1alpha1.GroupVersion.WithKind("Trigger"), meta.RESTScopeNamespace)
 	noCopy := true // resolving reads only, and a copy per call is the most expensive part of it
 	functions, err := cache.New(restConfig, cache.Options{
 		Scheme:                      scheme,
@@ -49,12 +51,13 @@ func NewCachedResolver(
 		ReaderFailOnMissingInformer: true,
 		ByObject: map[client.Object]cache.ByObject{
 			&v1alpha1.Function{}: {Transform: trimFunction, UnsafeDisableDeepCopy: &noCopy},
+			&v1alpha1.Trigger{}:  {Transform: trimTrigger, UnsafeDisableDeepCopy: &noCopy},
 		},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("making the cache of Functions: %w", err)
 	}
-	return &CachedResolver{cache: functions, clusterDomain: clusterDomain, onDelete: onDelete}, nil
+	return &CachedResolver{cache: functions, clusterDomain: clusterDomain, onDelete: onDelete, triggerTable: newTriggerTable()}, nil
 }
 
 // Start fills the cache and keeps it current until ctx ends.
@@ -66,14 +69,24 @@ func (r *CachedResolver) Start(ctx context.Context) error {
 	if _, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{DeleteFunc: r.deleted}); err != nil {
 		return fmt.Errorf("watching Functions: %w", err)
 	}
-	go func() { r.synced.Store(r.cache.WaitForCacheSync(ctx)) }()
+	triggers, err := r.cache.GetInformer(ctx, &v1alpha1.Trigger{}, cache.BlockUntilSynced(false))
+	if err != nil {
+		return fmt.Errorf("watching Triggers: %w", err)
+	}
+	filled, err := triggers.AddEventHandler(r.handler())
+	if err != nil {
+		return fmt.Errorf("watching Triggers: %w", err)
+	}
+	go func() {
+		r.synced.Store(r.cache.WaitForCacheSync(ctx) && toolscache.WaitForCacheSync(ctx.Done(), filled.HasSynced))
+	}()
 	if err := r.cache.Start(ctx); err != nil {
 		return fmt.Errorf("watching Functions: %w", err)
 	}
 	return nil
 }
 
-// Ready reports whether all Functions are known.
+// Ready reports whether all Functions and Triggers are known.
 func (r *CachedResolver) Ready() bool {
 	return r.synced.Load()
 }

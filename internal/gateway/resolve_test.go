@@ -25,15 +25,21 @@ import (
 
 // functionAPI serves lists and watches of Functions as an API server does, as far as an informer asks.
 type functionAPI struct {
-	list   v1alpha1.FunctionList
-	events chan metav1.WatchEvent
-	once   sync.Once
-	listed chan struct{} // closed when the list was asked for
-	gate   chan struct{} // the list is held back until this is closed
+	list     v1alpha1.FunctionList
+	triggers v1alpha1.TriggerList
+	events   chan metav1.WatchEvent
+	once     sync.Once
+	listed   chan struct{} // closed when the list was asked for
+	gate     chan struct{} // the list is held back until this is closed
 }
 
 func (f *functionAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.URL.Path != "/apis/sless.io/v1alpha1/functions" {
+	switch r.URL.Path {
+	case "/apis/sless.io/v1alpha1/functions":
+	case "/apis/sless.io/v1alpha1/triggers":
+		f.serveTriggers(w, r)
+		return
+	default:
 		http.NotFound(w, r)
 		return
 	}
@@ -62,6 +68,22 @@ func (f *functionAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
+}
+
+// serveTriggers serves the list of Triggers, and a watch in which nothing happens.
+func (f *functionAPI) serveTriggers(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	if r.URL.Query().Get("watch") == "" {
+		f.triggers.TypeMeta = metav1.TypeMeta{Kind: "TriggerList", APIVersion: v1alpha1.GroupVersion.String()}
+		_ = json.NewEncoder(w).Encode(f.triggers)
+		return
+	}
+	if r.URL.Query().Get("sendInitialEvents") != "" {
+		w.WriteHeader(http.StatusUnprocessableEntity)
+		return
+	}
+	_ = http.NewResponseController(w).Flush()
+	<-r.Context().Done()
 }
 
 func (f *functionAPI) send(t *testing.T, kind string, fn *v1alpha1.Function) {

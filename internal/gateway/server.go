@@ -85,22 +85,33 @@ func New(cfg Config, resolver Resolver, metrics *Metrics, gatherer prometheus.Ga
 	return s
 }
 
-// ServeHTTP serves the public port: calls of functions, /healthz and /readyz. There is no mux, because that would clean
-// paths and redirect, and a function's paths are its own.
+// ServeHTTP serves the public port: calls of functions, /healthz and /readyz. A host that belongs to a function is all its
+// own, /healthz included. There is no mux, because that would clean paths and redirect, and a function's paths are its own.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	rec := &recorder{ResponseWriter: w, id: RequestID(r.Header), last: s.stopping.Err() != nil}
-	switch path := rawPath(r.URL); {
+	path := rawPath(r.URL)
+	if fn, ok := s.resolver.Host(r.Host); ok {
+		s.serveCall(rec, r, hostTarget(fn, r.Host, path))
+		return
+	}
+	switch {
 	case path == "/healthz":
 		writeText(rec, http.StatusOK, "ok\n")
 	case path == "/readyz":
 		s.serveReady(rec)
 	case strings.HasPrefix(path, publicPrefix):
-		s.calls.Add(1)
-		defer s.calls.Done()
-		s.proxy.serve(rec, r)
+		s.serveCall(rec, r, pathTarget(path))
+	case !s.resolver.Ready():
+		writeRefusal(rec, rec.id, starting()) // the host may be a function's
 	default:
 		writeRefusal(rec, rec.id, notFound("nothing is served here: functions are at "+publicPrefix+"<namespace>/<name>"))
 	}
+}
+
+func (s *Server) serveCall(w *recorder, r *http.Request, to target) {
+	s.calls.Add(1)
+	defer s.calls.Done()
+	s.proxy.serve(w, r, to)
 }
 
 func (s *Server) serveReady(w http.ResponseWriter) {

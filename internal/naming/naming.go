@@ -18,8 +18,12 @@ const (
 	deployPrefix = "sless-fn-"
 	tenantPrefix = "sless-"
 	tenantBytes  = 8
+	cronPrefix   = "cron-"
+	hostPrefix   = "host-"
 	maxLabel     = 63
-	hashLength   = 8
+	// maxCronJob leaves room for the 11 characters that Kubernetes appends for each Job.
+	maxCronJob = 52
+	hashLength = 8
 	// FunctionPort is the port of a function's Service and of its containers.
 	FunctionPort = 8080
 	// AdminPort is the port of a function's container that serves health and metrics.
@@ -29,12 +33,31 @@ const (
 // DeployNamespace returns the namespace in which the workloads of a user namespace run: sless-fn-<namespace>. A name over
 // 63 characters is cut and gets a hash, so that two long names never meet.
 func DeployNamespace(userNamespace string) string {
-	name := deployPrefix + userNamespace
-	if len(name) <= maxLabel {
+	return fit(deployPrefix+userNamespace, maxLabel, userNamespace)
+}
+
+// CronJob returns the name of the CronJob of a Trigger, and of the ConfigMap with its event.
+func CronJob(trigger string) string {
+	return fit(cronPrefix+trigger, maxCronJob, trigger)
+}
+
+// HostRoute returns the name of the Ingress or HTTPRoute of a Trigger. They are all in one namespace, so that the name
+// always has a hash: ("a-b", "c") and ("a", "b-c") differ.
+func HostRoute(namespace, trigger string) string {
+	return withHash(hostPrefix+namespace+"-"+trigger, maxLabel, namespace, trigger)
+}
+
+// fit returns name, or, when it is too long, its beginning with a hash of what it was made from.
+func fit(name string, limit int, parts ...string) string {
+	if len(name) <= limit {
 		return name
 	}
-	cut := strings.TrimRight(name[:maxLabel-hashLength-1], "-")
-	return cut + "-" + Hash(userNamespace)[:hashLength]
+	return withHash(name, limit, parts...)
+}
+
+func withHash(name string, limit int, parts ...string) string {
+	cut := strings.TrimRight(name[:min(len(name), limit-hashLength-1)], "-")
+	return cut + "-" + Hash(parts...)[:hashLength]
 }
 
 // TenantNamespace returns the user namespace of a tenant of the gateway's API: sless- and the first 8 bytes of the SHA-256
@@ -67,9 +90,19 @@ func PreflightJob(revision string) string {
 	return "preflight-" + revision
 }
 
+// GitJob returns the name of the Job of a fetch from a git repository.
+func GitJob(key string) string {
+	return "git-" + key
+}
+
 // PublicPath returns the path at which the gateway serves a Function.
 func PublicPath(namespace, name string) string {
 	return "/fn/" + namespace + "/" + name
+}
+
+// FunctionHost returns the host name of a Function below the domain of functions.
+func FunctionHost(namespace, name, domain string) string {
+	return fit(name+"-"+namespace, maxLabel, namespace, name) + "." + domain
 }
 
 // Hash returns the SHA-256 of its parts in hexadecimal. The parts are told apart: ("ab", "c") and ("a", "bc") differ.
@@ -84,4 +117,9 @@ func Hash(parts ...string) string {
 // Key is Hash cut to 32 characters, short enough for a label, a tag and the name of a Job.
 func Key(parts ...string) string {
 	return Hash(parts...)[:32]
+}
+
+// VirtualHost returns the host name by which the autoscaler's interceptor knows a Function. Nobody resolves it.
+func VirtualHost(namespace, name string) string {
+	return name + "." + DeployNamespace(namespace) + ".fn.sless.internal"
 }

@@ -89,3 +89,57 @@ func TestHashTellsPartsApart(t *testing.T) {
 		t.Errorf("BuildJob(Key) is no label: %v", problems)
 	}
 }
+
+func TestVirtualHost(t *testing.T) {
+	t.Parallel()
+	if got, want := VirtualHost("shop", "cart"), "cart.sless-fn-shop.fn.sless.internal"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	// A name in DNS has at most 253 characters, and a part of it at most 63.
+	long := VirtualHost(strings.Repeat("n", 63), strings.Repeat("f", 63))
+	if len(long) > 253 {
+		t.Errorf("%s has %d characters", long, len(long))
+	}
+}
+
+func TestCronJob(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		trigger string
+		want    string
+	}{
+		"short name":        {trigger: "nightly", want: "cron-nightly"},
+		"longest that fits": {trigger: strings.Repeat("a", 47), want: "cron-" + strings.Repeat("a", 47)},
+		"cut":               {trigger: strings.Repeat("a", 52), want: "cron-" + strings.Repeat("a", 38) + "-" + Hash(strings.Repeat("a", 52))[:8]},
+		"cut at a dash":     {trigger: strings.Repeat("a", 37) + "-" + strings.Repeat("b", 14)},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := CronJob(tc.trigger)
+			if len(got) > 52 || strings.Contains(got, "--") || len(validation.IsDNS1123Label(got)) > 0 {
+				t.Errorf("CronJob(%q) = %q", tc.trigger, got)
+			}
+			if tc.want != "" && got != tc.want {
+				t.Errorf("CronJob(%q) = %q, want %q", tc.trigger, got, tc.want)
+			}
+		})
+	}
+	if CronJob(strings.Repeat("a", 51)+"1") == CronJob(strings.Repeat("a", 51)+"2") {
+		t.Error("two long names share a CronJob")
+	}
+}
+
+func TestHostRoute(t *testing.T) {
+	t.Parallel()
+	if HostRoute("a-b", "c") == HostRoute("a", "b-c") {
+		t.Error("two triggers share a name")
+	}
+	long := HostRoute(strings.Repeat("n", 63), strings.Repeat("t", 52))
+	if problems := validation.IsDNS1123Label(long); len(problems) > 0 {
+		t.Errorf("%q is no label: %v", long, problems)
+	}
+	if got := HostRoute("shop", "cart"); !strings.HasPrefix(got, "host-shop-cart-") {
+		t.Errorf("HostRoute = %q", got)
+	}
+}

@@ -192,7 +192,7 @@ func infoOf(info minio.ObjectInfo) Info {
 	for key, value := range info.UserMetadata {
 		metadata[strings.ToLower(key)] = value
 	}
-	return Info{Size: info.Size, Metadata: metadata}
+	return Info{Size: info.Size, LastModified: info.LastModified, Metadata: metadata}
 }
 
 // notFound gives ErrNotFound for an error that says so. A bucket that is missing is another matter.

@@ -12,7 +12,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"strings"
+	"time"
 
 	"github.com/naeel/sless/internal/archive"
 )
@@ -24,6 +26,8 @@ var ErrNotFound = errors.New("object not found")
 type Info struct {
 	// Size is the length of the content in bytes.
 	Size int64
+	// LastModified is when it was stored, by the clock of the store and in whole seconds.
+	LastModified time.Time
 	// Metadata is what Put was given. Keys are in lower case.
 	Metadata map[string]string
 }
@@ -40,12 +44,39 @@ type Store interface {
 	Stat(ctx context.Context, key string) (Info, error)
 	// Delete removes the object. It is no error when there is none.
 	Delete(ctx context.Context, key string) error
+	// List gives the objects whose keys begin with prefix, in the order of their keys. It asks for 1000 at a time and for
+	// no more than are taken. An error ends it.
+	List(ctx context.Context, prefix string) iter.Seq2[Object, error]
 }
+
+// Object is an entry of a list.
+type Object struct {
+	Key string
+	// Size is the length of the content in bytes.
+	Size int64
+	// LastModified is when it was stored, by the clock of the store.
+	LastModified time.Time
+}
+
+// Ends of the keys of code and of what a review said about it.
+const (
+	CodeSuffix   = ".tar.gz"
+	ReviewSuffix = ".review.json"
+)
 
 // CodeKey gives the key for the source of a function in a user namespace. The digest may have its "sha256:".
 func CodeKey(namespace, digest string) string {
-	return namespace + "/" + strings.TrimPrefix(digest, "sha256:") + ".tar.gz"
+	return namespace + "/" + strings.TrimPrefix(digest, "sha256:") + CodeSuffix
 }
+
+// ReviewKey gives the key for the verdicts about that source. It exists as long as the source is of interest, also when
+// the source itself was refused and never stored.
+func ReviewKey(namespace, digest string) string {
+	return namespace + "/" + strings.TrimPrefix(digest, "sha256:") + ReviewSuffix
+}
+
+// CodePrefix begins the keys of a user namespace.
+func CodePrefix(namespace string) string { return namespace + "/" }
 
 // OpenVerified opens the object whose content has the digest ("sha256:" and 64 hex digits, or the digits alone).
 // Reading fails with an *archive.DigestError, before the last byte is handed out, when the content is another one; so

@@ -102,3 +102,9 @@ func (w *FunctionWrapper) Annotation(key, value string) *FunctionWrapper {
 	metav1.SetMetaDataAnnotation(&w.fn.ObjectMeta, key, value)
 	return w
 }
+
+// Git makes a git repository the source.
+func (w *FunctionWrapper) Git(url string) *FunctionWrapper {
+	w.fn.Spec.Source = v1alpha1.FunctionSource{Git: &v1alpha1.GitSource{URL: url}}
+	return w
+}

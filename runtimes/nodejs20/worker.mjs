@@ -148,7 +148,7 @@ async function serveCall(socket, handler, head, body) {
     else if (!controller.signal.aborted) process.stderr.write(`${err instanceof Error ? inspect(err) : String(err)}\n`);
     const status = err instanceof Refused ? err.status : 500;
     const error = err instanceof Refused ? err.message : describe(err);
-    socket.write(frame('F', Buffer.from(toJSON({ status, error }))));
+    socket.write(frame('F', Buffer.from(toJSON({ status, error, ...place(err) }))));
   } finally {
     calls.delete(head.call);
   }
@@ -211,6 +211,16 @@ function locate(err) {
     return [importer, findLine(importer, (text) => /\b(import|from)\b/.test(text) && text.includes(name))];
   }
   return ['', 0];
+}
+
+/** Where an error of the handler comes from, for those who have no log at hand. Anything may have been thrown. */
+function place(err) {
+  try {
+    const [file, line] = err instanceof Refused ? ['', 0] : locate(err);
+    return { file: file.replace(`${appDir}/`, ''), line };
+  } catch {
+    return { file: '', line: 0 };
+  }
 }
 
 const findLine = (file, wanted) => readFileSync(file, 'utf8').split('\n').findIndex(wanted) + 1;

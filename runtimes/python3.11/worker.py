@@ -168,8 +168,7 @@ class Connection:
                     parts.append(data)
                 elif kind == b"E":  # without it the upload was broken off: the handler must not see half a body
                     context = calls[head["call"]] = Context(head)
-                    answer = self.answer(context, head, b"".join(parts))
-                    parts = []
+                    answer, parts = self.answer(context, head, b"".join(parts)), []
                     del calls[head["call"]]
                     self.sock.sendall(answer)
                 elif kind == b"X" and (context := calls.get(int(data))) is not None:
@@ -196,7 +195,8 @@ class Connection:
                 print(context.request_id, err.args[0], file=sys.stderr, flush=True)
             elif not context.cancelled:
                 print_traceback(err)
-            return frame(b"F", to_json({"status": err.args[1] if expected else 500, "error": describe(err)}))
+            (path, line), status = locate(err, ""), err.args[1] if expected else 500
+            return frame(b"F", to_json({"status": status, "error": describe(err), "file": path, "line": line}))
 
     def stream_chunks(self, context, status, headers, source, chunks):
         """Sends chunks as they come. The first is awaited before the head, so that its error is still a 500."""
@@ -256,15 +256,15 @@ def pick_handler(module, name):
 
 
 def locate(err, path):
-    """Returns the user's file and line that a load failure comes from."""
+    """Returns the user's file and line that an error comes from, or the path that is given when no stack tells."""
     if isinstance(err, Problem):
         return path, err.args[1]
     if isinstance(err, SyntaxError) and err.filename:
-        return err.filename, err.lineno or 0
+        return err.filename.removeprefix(APP_DIR + "/"), err.lineno or 0
     line, stack = 0, err.__traceback__
     while stack is not None:
         if stack.tb_frame.f_code.co_filename.startswith(APP_DIR + "/"):
-            path, line = stack.tb_frame.f_code.co_filename, stack.tb_lineno
+            path, line = stack.tb_frame.f_code.co_filename.removeprefix(APP_DIR + "/"), stack.tb_lineno
         stack = stack.tb_next
     return path, line
 
@@ -280,10 +280,10 @@ def main():
     try:
         handler = pick_handler(import_file(stem), name)
     except BaseException as err:  # also SystemExit
-        path, line = locate(err, os.path.join(APP_DIR, stem + ".py"))
+        path, line = locate(err, stem + ".py")
         if not isinstance(err, Problem):
             print_traceback(err)
-        status = {"ok": False, "file": path.removeprefix(APP_DIR + "/"), "line": line, "error": describe(err)}
+        status = {"ok": False, "file": path, "line": line, "error": describe(err)}
         os.write(STATUS_FD, to_json(status) + b"\n")
         return 1
     server = socket.socket(socket.AF_UNIX)

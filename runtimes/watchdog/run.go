@@ -88,7 +88,7 @@ func jobError(ctx context.Context, o *options, process *worker.Process, err erro
 	var handlerErr *worker.HandlerError
 	switch {
 	case errors.As(err, &handlerErr):
-		return &reasonError{termination.HandlerFailed, handlerErr}
+		return &reasonError{termination.HandlerFailed, errors.New(handlerErr.Located())}
 	case errors.Is(context.Cause(ctx), errJobTimeout):
 		process.Kill()
 		return &reasonError{termination.HandlerTimeout, fmt.Errorf("%s did not end within %s", o.entrypoint, o.timeout)}
@@ -97,10 +97,20 @@ func jobError(ctx context.Context, o *options, process *worker.Process, err erro
 	}
 	select {
 	case <-process.Done():
-		return process.Crash()
+		return crashCause(process.Crash())
 	case <-time.After(time.Second):
 		return &reasonError{termination.HandlerCrashed, err}
 	}
+}
+
+// crashCause tells a worker that the system killed for its memory from one that ended in another way. A one-shot container
+// is fresh, so that every such kill in it is of this run.
+func crashCause(crash *worker.CrashError) error {
+	if crash.Killed() && outOfMemory(cgroupRoot) {
+		return &reasonError{termination.OOMKilled,
+			errors.New("the function used more memory than resources.limits.memory allows; raise the limit")}
+	}
+	return crash
 }
 
 // resultJSON gives the result as JSON in one line: JSON as it is, text as a string, anything else in base64.

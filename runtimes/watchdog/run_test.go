@@ -67,7 +67,7 @@ func TestRunOnce(t *testing.T) {
 		"at the limit": {event: `{"kind":"limit"}`, wantResult: `"` + strings.Repeat("x", 4094) + `"`},
 		"large": {event: `{"kind":"large"}`, wantResult: `"` + strings.Repeat("x", 5000) + `"`,
 			want: "ResultTruncated: the result has 5002 bytes, it is the last line of the log"},
-		"exception": {event: `{"kind":"raise"}`, wantCode: 1, want: "HandlerFailed: PythonOrNodeError: boom"},
+		"exception": {event: `{"kind":"raise"}`, wantCode: 1, want: "HandlerFailed: PLACE boom"},
 		"crash": {event: `{"kind":"exit"}`, wantCode: 1,
 			want: "HandlerCrashed: the function's process ended with exit status 3"},
 		"bad status": {event: `{"kind":"status"}`, wantCode: 1,
@@ -89,8 +89,10 @@ func TestRunOnce(t *testing.T) {
 				if want == "" {
 					want = tc.wantResult
 				}
-				name := map[string]string{python.name: "ValueError", node.name: "TypeError"}[l.name]
-				want = strings.Replace(want, "PythonOrNodeError", name, 1)
+				place := map[string]string{
+					python.name: "handler.py line 10: ValueError:", node.name: "handler.js line 9: TypeError:",
+				}[l.name]
+				want = strings.Replace(want, "PLACE", place, 1)
 				if code != tc.wantCode || !strings.HasPrefix(message, want) {
 					t.Errorf("exit %d, %.200q, want %d, %.200q", code, message, tc.wantCode, want)
 				}

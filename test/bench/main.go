@@ -59,6 +59,10 @@ func benchmarks() []benchmark {
 		{name: "edit", runs: 15, run: measureEdit},
 		{name: "dependency", runs: 5, run: measureDependency},
 		{name: "warm", runs: 3, run: measureWarm},
+		{name: "admission", runs: 20, run: measureAdmission},
+		{name: "run", runs: 15, run: measureRun},
+		{name: "runs", runs: 1, run: measureManyRuns},
+		{name: "upload", runs: 15, run: measureUpload},
 	}
 }
 

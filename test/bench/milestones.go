@@ -205,17 +205,20 @@ func stepEnded(p *corev1.Pod, step string) bool {
 
 // stages keeps, over several runs, the time to each milestone from the one before that the run has, and from the start.
 type stages struct {
+	order         []milestone
 	steps, totals map[milestone][]time.Duration
 }
 
-func newStages() *stages {
-	return &stages{steps: map[milestone][]time.Duration{}, totals: map[milestone][]time.Duration{}}
+func newStages() *stages { return newStagesOf(order()) }
+
+func newStagesOf(order []milestone) *stages {
+	return &stages{order: order, steps: map[milestone][]time.Duration{}, totals: map[milestone][]time.Duration{}}
 }
 
 func (s *stages) add(began time.Time, t timeline) {
-	t = inOrder(t)
+	t = inOrder(s.order, t)
 	before := began
-	for _, m := range order() {
+	for _, m := range s.order {
 		at, ok := t[m]
 		if !ok {
 			continue
@@ -228,10 +231,10 @@ func (s *stages) add(began time.Time, t timeline) {
 
 // inOrder returns a timeline in which no milestone lies after a later one. Watches of different kinds may tell of two
 // changes in the wrong order, and the status of a pod comes some time after the fact: what followed proves the fact.
-func inOrder(t timeline) timeline {
+func inOrder(order []milestone, t timeline) timeline {
 	ordered := timeline{}
 	var next time.Time
-	for _, m := range slices.Backward(order()) {
+	for _, m := range slices.Backward(order) {
 		at, ok := t[m]
 		if !ok {
 			continue
@@ -246,7 +249,7 @@ func inOrder(t timeline) timeline {
 
 func (s *stages) table(block, title string) *table {
 	t := &table{block: block, title: title, columns: []string{"stage", "seen", "median", "p95", "median since apply"}}
-	for _, m := range order() {
+	for _, m := range s.order {
 		if len(s.steps[m]) > 0 {
 			t.add(string(m), itoa(len(s.steps[m])), milliseconds(s.steps[m], 0.5), milliseconds(s.steps[m], 0.95),
 				milliseconds(s.totals[m], 0.5))

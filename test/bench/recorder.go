@@ -58,7 +58,7 @@ func startRecorder(
 	go func() { _ = watched.Start(ctx) }()
 	for _, obj := range []client.Object{
 		&v1alpha1.Function{}, &appsv1.Deployment{}, &appsv1.ReplicaSet{}, &corev1.Pod{}, &corev1.Service{},
-		&corev1.Event{}, &discoveryv1.EndpointSlice{}, &batchv1.Job{},
+		&corev1.Event{}, &discoveryv1.EndpointSlice{}, &batchv1.Job{}, &v1alpha1.FunctionJob{},
 	} {
 		informer, err := watched.GetInformer(ctx, obj)
 		if err != nil {

@@ -28,19 +28,10 @@ var _ = Describe("A mistake of the user", func() {
 			}).Should(Equal(metav1.ConditionTrue))
 			Expect(get(ctx, fn).Body).To(Equal("one"))
 		},
-		Entry("unknown runtime", func(f *v1alpha1.Function) { f.Spec.Runtime = "cobol85" },
-			"False/RuntimeUnknown", "nodejs20"),
-		Entry("missing entrypoint file", func(f *v1alpha1.Function) { f.Spec.Entrypoint = "main.handle" },
-			"False/EntrypointNotFound", "main.py"),
 		Entry("missing function", func(f *v1alpha1.Function) { f.Spec.Entrypoint = "handler.other" },
 			"False/HandlerLoadFailed", "other"),
 		Entry("syntax error", func(f *v1alpha1.Function) { f.Spec.Source.Inline.Files["handler.py"] = "\n\ndef handle(:\n" },
 			"False/HandlerLoadFailed", "handler.py line 3"),
-		Entry("source over the limit", func(f *v1alpha1.Function) {
-			f.Spec.Source.Inline.Files["large.txt"] = strings.Repeat("x", v1alpha1.MaxInlineSourceBytes)
-		}, "False/SourceTooLarge", "524288"),
-		Entry("a path out of the folder", func(f *v1alpha1.Function) { f.Spec.Source.Inline.Files["../evil.py"] = "" },
-			"False/SourceInvalid", "../evil.py"),
 		Entry("broken package.json", func(f *v1alpha1.Function) {
 			f.Spec.Runtime = "nodejs20"
 			f.Spec.Source.Inline.Files = map[string]string{"handler.js": "exports.handle = () => 1", "package.json": "{"}

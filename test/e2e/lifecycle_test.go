@@ -221,15 +221,25 @@ func restartManager(ctx context.Context) {
 		old[pods.Items[i].Name] = true
 		Expect(k8s.Delete(ctx, &pods.Items[i])).To(Succeed())
 	}
+	// The old one goes on for some seconds, so that the webhooks answer without a break.
 	Eventually(func() bool {
 		Expect(k8s.List(ctx, pods, client.InNamespace("sless-system"), labels)).To(Succeed())
+		ready := false
 		for i := range pods.Items {
-			for _, c := range pods.Items[i].Status.Conditions {
-				if !old[pods.Items[i].Name] && c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
-					return true
-				}
+			if old[pods.Items[i].Name] {
+				return false
 			}
+			ready = ready || podReady(&pods.Items[i])
 		}
-		return false
+		return ready
 	}).Should(BeTrue())
+}
+
+func podReady(pod *corev1.Pod) bool {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
 }

@@ -110,9 +110,19 @@ func contentType(value string) callOption {
 // call calls the Function at its URL with a path after it.
 func call(ctx context.Context, fn *v1alpha1.Function, method, path string, body []byte, options ...callOption) answer {
 	GinkgoHelper()
+	return callBody(ctx, current(ctx, fn).Status.URL+path, method, body, options...)
+}
+
+func callURL(ctx context.Context, url, method string, options ...callOption) answer {
+	GinkgoHelper()
+	return callBody(ctx, url, method, nil, options...)
+}
+
+func callBody(ctx context.Context, url, method string, body []byte, options ...callOption) answer {
+	GinkgoHelper()
 	ctx, cancel := context.WithTimeout(ctx, soon)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, method, current(ctx, fn).Status.URL+path, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
 	Expect(err).NotTo(HaveOccurred())
 	for _, option := range options {
 		option(req)
@@ -147,6 +157,12 @@ func deploymentOf(ctx context.Context, fn *v1alpha1.Function) *appsv1.Deployment
 
 func removeNamespace(ctx context.Context, name string) {
 	GinkgoHelper()
+	Expect(k8s.DeleteAllOf(ctx, &v1alpha1.Trigger{}, client.InNamespace(name))).To(Succeed())
+	Eventually(func() int {
+		triggers := &v1alpha1.TriggerList{}
+		Expect(k8s.List(ctx, triggers, client.InNamespace(name))).To(Succeed())
+		return len(triggers.Items)
+	}).Should(BeZero())
 	Expect(k8s.DeleteAllOf(ctx, &v1alpha1.Function{}, client.InNamespace(name))).To(Succeed())
 	Eventually(func() int {
 		functions := &v1alpha1.FunctionList{}

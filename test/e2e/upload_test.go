@@ -8,20 +8,13 @@ import (
 	"archive/zip"
 	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"encoding/base64"
-	"encoding/json"
 	"io"
 	"maps"
 	"net"
 	"net/http"
 	"os"
 	"slices"
-	"time"
 
-	"github.com/golang-jwt/jwt/v5"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
@@ -30,6 +23,7 @@ import (
 
 	"github.com/naeel/sless/api/v1alpha1"
 	"github.com/naeel/sless/internal/naming"
+	"github.com/naeel/sless/internal/testutil"
 )
 
 // What config/local tells the gateway about whose tokens it takes, and where its API port is.
@@ -101,7 +95,9 @@ var _ = Describe("A tenant who uploads a zip", Ordered, func() {
 		Expect(k8s.Create(ctx, fn)).To(Succeed())
 		answer := issuer.upload(ctx, namespace, fn.Name, tenant, zipOf(map[string]string{
 			"package.json": `{"dependencies":{"slugify":"1.6.6"}}`,
-			"handler.js":   "const s = require('slugify');\nexports.handle = () => s('From A Zip');\n",
+			"handler.js": "const s = require('slugify');\nconst fs = require('fs');\n" +
+				"exports.handle = () => s('From A Zip') + (fs.existsSync(__dirname + '/.npmrc') ? ' with secrets' : '');\n",
+			".npmrc": "fetch-retries=3\n",
 		}))
 		Expect(answer.status).To(Equal(http.StatusOK), answer.body)
 		waitReady(ctx, fn)
@@ -136,38 +132,19 @@ func zipOf(files map[string]string) []byte {
 	return out.Bytes()
 }
 
-// tokenIssuer signs tokens and publishes the key that they are verified with.
-type tokenIssuer struct {
-	key *ecdsa.PrivateKey
-	id  string
-}
+// tokenIssuer signs the tokens of the tenants.
+type tokenIssuer struct{ *testutil.TokenIssuer }
 
 func startIssuer() *tokenIssuer {
 	GinkgoHelper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	issuer, err := testutil.NewTokenIssuer()
 	Expect(err).NotTo(HaveOccurred())
-	issuer := &tokenIssuer{key: key, id: rand.Text()}
 	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", issuerAddress)
 	Expect(err).NotTo(HaveOccurred())
-	mux := http.NewServeMux()
-	mux.HandleFunc("/.well-known/jwks.json", issuer.keys)
-	server := &http.Server{Handler: mux} //nolint:gosec // It lives as long as one story.
+	server := &http.Server{Handler: issuer} //nolint:gosec // It lives as long as one story.
 	go func() { _ = server.Serve(listener) }()
 	DeferCleanup(server.Close)
-	return issuer
-}
-
-func (i *tokenIssuer) keys(w http.ResponseWriter, _ *http.Request) {
-	point, err := i.key.PublicKey.Bytes()
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
-	}
-	// An uncompressed point is a byte 4 and the two coordinates.
-	coordinate := func(from int) string { return base64.RawURLEncoding.EncodeToString(point[from : from+32]) }
-	_ = json.NewEncoder(w).Encode(map[string]any{"keys": []map[string]string{{
-		"kty": "EC", "crv": "P-256", "use": "sig", "alg": "ES256", "kid": i.id, "x": coordinate(1), "y": coordinate(33),
-	}}})
+	return &tokenIssuer{issuer}
 }
 
 type uploadAnswer struct {
@@ -183,11 +160,7 @@ func (i *tokenIssuer) upload(ctx context.Context, namespace, name, sub string, c
 	Expect(err).NotTo(HaveOccurred())
 	req.Header.Set("Content-Type", "application/zip")
 	if sub != "" {
-		token := jwt.NewWithClaims(jwt.SigningMethodES256, jwt.MapClaims{
-			"iss": issuerURL, "aud": audience, "sub": sub, "iat": time.Now().Unix(), "exp": time.Now().Add(time.Hour).Unix(),
-		})
-		token.Header["kid"] = i.id
-		signed, err := token.SignedString(i.key)
+		signed, err := i.Token(issuerURL, audience, sub)
 		Expect(err).NotTo(HaveOccurred())
 		req.Header.Set("Authorization", "Bearer "+signed)
 	}

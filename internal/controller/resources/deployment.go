@@ -61,7 +61,7 @@ func Deployment(fn *v1alpha1.Function, opt DeploymentOptions) *appsv1.Deployment
 	template.Labels[v1alpha1.LabelRevision] = revision
 	labels := OwnerLabels(fn, ComponentFunction)
 	labels[v1alpha1.LabelRevision] = revision
-	labels[v1alpha1.LabelSourceDigest] = shortDigest(opt.SourceDigest)
+	labels[v1alpha1.LabelSourceDigest] = ShortDigest(opt.SourceDigest)
 	return &appsv1.Deployment{
 		TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"},
 		ObjectMeta: metav1.ObjectMeta{
@@ -96,7 +96,7 @@ func Revision(template *corev1.PodTemplateSpec) string {
 
 func podTemplate(fn *v1alpha1.Function, opt DeploymentOptions) corev1.PodTemplateSpec {
 	labels := OwnerLabels(fn, ComponentFunction)
-	labels[v1alpha1.LabelSourceDigest] = shortDigest(opt.SourceDigest)
+	labels[v1alpha1.LabelSourceDigest] = ShortDigest(opt.SourceDigest)
 	annotations := OwnerAnnotations(fn)
 	if at := fn.Annotations[v1alpha1.AnnotationRestartedAt]; at != "" {
 		annotations[v1alpha1.AnnotationRestartedAt] = at
@@ -210,8 +210,8 @@ func restricted() *corev1.SecurityContext {
 	}
 }
 
-// shortDigest fits a digest into a label, which holds 63 characters.
-func shortDigest(digest string) string {
+// ShortDigest fits a digest into a label, which holds 63 characters.
+func ShortDigest(digest string) string {
 	hex := strings.TrimPrefix(digest, "sha256:")
 	return hex[:min(len(hex), 32)]
 }

@@ -15,7 +15,13 @@ const componentLabel = "app.kubernetes.io/component"
 const (
 	ComponentFunction = "function"
 	ComponentBuild    = "build"
+	ComponentScaling  = "scaling"
 )
+
+// ComponentLabels select the objects of one kind, of whatever Function.
+func ComponentLabels(component string) map[string]string {
+	return map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBySless, componentLabel: component}
+}
 
 // OwnerLabels are the labels of everything that is made for a Function.
 func OwnerLabels(fn *v1alpha1.Function, component string) map[string]string {

@@ -17,11 +17,13 @@ import (
 
 	"github.com/go-logr/logr"
 	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/naeel/sless/internal/gateway"
 	"github.com/naeel/sless/internal/gateway/auth"
 	"github.com/naeel/sless/internal/objectstore"
+	"github.com/naeel/sless/internal/validator"
 )
 
 const (
@@ -44,6 +46,13 @@ type Config struct {
 	Client client.Client
 	// Store takes the code.
 	Store objectstore.Store
+	// Review judges code before it is taken. A nil gate lets all code pass.
+	Review *validator.Gate
+	// Events takes an event for each upload that the review refused. It may be nil.
+	Events events.EventRecorder
+	// RefreshAfter is the age at which stored code that is uploaded again is stored again, so that it is not cleaned up
+	// before the Function names it; zero means never. See objectstore.Keep.
+	RefreshAfter time.Duration
 	// UploadDir is where uploads are kept while they are worked on; the default is the system's folder for temporary
 	// files. An upload takes up to about 320 MiB there: the zip, and what is made of it. The files have no names, so
 	// nothing is left over however the gateway ends.

@@ -43,9 +43,11 @@ type uploadAnswer struct {
 	Entries int `json:"entries"`
 	// Unchanged means that the Function had this code before.
 	Unchanged bool `json:"unchanged"`
+	// Warnings are sentences about code that was taken, such as that it was not reviewed.
+	Warnings []string `json:"warnings,omitempty"`
 }
 
-// upload takes a zip, stores its canonical archive and points the Function at it. The Function is changed last and in
+// upload takes a zip, has it reviewed, stores its canonical archive and points the Function at it. The Function is changed last and in
 // one step, so it never names code that is not there, and of two uploads at once the one that ends last wins.
 func (s *Server) upload(w http.ResponseWriter, r *http.Request) error {
 	if err := checkUpload(r); err != nil {
@@ -71,18 +73,33 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer func() { _ = code.Close() }()
+	warnings, err := s.review(ctx, fn, code, summary)
+	if err != nil {
+		return err
+	}
 	s.cfg.Log.Info("Storing uploaded code", "function", klog.KObj(fn), "digest", summary.Digest,
 		"bytes", summary.Size, "requestID", w.Header().Get(gateway.HeaderRequestID))
-	if err := s.storeCode(ctx, objectstore.CodeKey(namespace, summary.Digest), code, summary); err != nil {
+	stored := objectstore.Archive{
+		Key: objectstore.CodeKey(namespace, summary.Digest), Content: code, Size: summary.Size,
+		Metadata: map[string]string{metaDiffID: summary.DiffID},
+	}
+	refreshed, err := s.storeCode(ctx, stored)
+	if err != nil {
 		return err
 	}
 	digits := strings.TrimPrefix(summary.Digest, "sha256:")
 	if err := s.setUpload(ctx, fn, digits, summary.Size); err != nil {
 		return err
 	}
+	if refreshed {
+		// The code was old enough to be cleaned up just when it came again.
+		if _, err := s.storeCode(ctx, stored); err != nil {
+			return err
+		}
+	}
 	writeJSON(w, http.StatusOK, uploadAnswer{
 		SHA256: digits, SizeBytes: summary.Size, Entries: summary.Entries,
-		Unchanged: fn.Spec.Source.Upload.SHA256 == digits,
+		Unchanged: fn.Spec.Source.Upload.SHA256 == digits, Warnings: warnings,
 	})
 	return nil
 }
@@ -138,20 +155,13 @@ func explainZip(err error) error {
 	return explainDisk(err)
 }
 
-// storeCode puts an archive into the store unless it is there. Its key is its digest, so what is there is the same.
-func (s *Server) storeCode(ctx context.Context, key string, code io.ReaderAt, summary archive.Summary) error {
-	info, err := s.cfg.Store.Stat(ctx, key)
-	if err == nil && info.Size == summary.Size {
-		return nil
-	}
-	if err == nil || errors.Is(err, objectstore.ErrNotFound) {
-		content := io.NewSectionReader(code, 0, summary.Size) // the store's client must not close the file
-		err = s.cfg.Store.Put(ctx, key, content, summary.Size, map[string]string{metaDiffID: summary.DiffID})
-	}
+// storeCode puts an archive into the store unless it is there. refreshed is as in objectstore.Keep.
+func (s *Server) storeCode(ctx context.Context, code objectstore.Archive) (refreshed bool, err error) {
+	refreshed, err = objectstore.Keep(ctx, s.cfg.Store, code, s.cfg.RefreshAfter, s.cfg.Now())
 	if err != nil {
-		return platformDown("the object store does not take the code now; nothing was changed, try again", err)
+		return false, platformDown("the object store does not take the code now; try again", err)
 	}
-	return nil
+	return refreshed, nil
 }
 
 // contextWriter stops a long write when nobody waits for it any more.

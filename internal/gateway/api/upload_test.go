@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -329,5 +330,29 @@ func TestUploadsAtOnce(t *testing.T) {
 	}
 	if winners != 1 {
 		t.Errorf("the Function has %+v, which %d uploads gave", final, winners)
+	}
+}
+
+// TestUploadOfOldCode has somebody upload code that the store has had for long, and that the manager may be about to clean
+// up: it is stored again, so that it is young when the Function names it.
+func TestUploadOfOldCode(t *testing.T) {
+	t.Parallel()
+	createFunction(t, "oldcode", "hello")
+	later := time.Now()
+	a := startAPI(t, func(c *Config) {
+		c.RefreshAfter = time.Hour
+		c.Now = func() time.Time { return later }
+	})
+	code := zipOf(t, "handler.py", "def handle(e): return 1\n")
+	for i, step := range []struct {
+		passed   time.Duration
+		wantPuts int32
+	}{{0, 1}, {30 * time.Minute, 1}, {2 * time.Hour, 3}} {
+		// The store's own clock does not go on, so that the code stays old: the second look stores it once more.
+		later = later.Add(step.passed)
+		wantUploaded(t, a.upload(t, "oldcode", "hello", bytes.NewReader(code)))
+		if puts := a.store.puts.Load(); puts != step.wantPuts {
+			t.Errorf("upload %d: the code was stored %d times, want %d", i, puts, step.wantPuts)
+		}
 	}
 }

@@ -6,7 +6,6 @@ package validation
 
 import (
 	"cmp"
-	"fmt"
 	stdpath "path"
 	"strings"
 
@@ -35,11 +34,14 @@ var forbiddenMounts = []string{
 	"/app", "/sless", "/tmp", "/opt/deps", "/proc", "/sys", "/dev", "/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc",
 }
 
-// ValidateFunction returns every problem of a Function's spec, the most basic first.
+// ValidateFunction returns every problem of a Function's spec that the schema lets through, the most basic first.
 func ValidateFunction(fn *v1alpha1.Function, catalogue Catalogue) []Problem {
 	spec := field.NewPath("spec")
-	problems := validateInlineSize(fn, spec.Child("source", "inline", "files"))
+	problems := validateSource(fn.Spec.Source, spec.Child("source"))
+	problems = append(problems, validateEnv(fn.Spec.Env, spec.Child("env"))...)
+	problems = append(problems, validateEnvFrom(fn.Spec.EnvFrom, spec.Child("envFrom"))...)
 	problems = append(problems, validateVolumes(fn, spec.Child("volumes"))...)
+	problems = append(problems, validateResources(fn.Spec.Resources, spec.Child("resources"))...)
 	if fn.Spec.Source.Image != nil && fn.Spec.Runtime == "" {
 		return problems
 	}
@@ -53,22 +55,11 @@ func ValidateFunction(fn *v1alpha1.Function, catalogue Catalogue) []Problem {
 	return append(problems, validateEntrypoint(fn, rt, spec.Child("entrypoint"))...)
 }
 
-func validateInlineSize(fn *v1alpha1.Function, path *field.Path) []Problem {
-	if fn.Spec.Source.Inline == nil {
-		return nil
-	}
-	total := 0
-	for name, text := range fn.Spec.Source.Inline.Files {
-		total += len(name) + len(text)
-	}
-	if total <= v1alpha1.MaxInlineSourceBytes {
-		return nil
-	}
-	return []Problem{{
-		Reason: v1alpha1.ReasonSourceTooLarge,
-		Err: field.Invalid(path, fmt.Sprintf("%d bytes", total), fmt.Sprintf(
-			"inline source may hold %d bytes; upload the code as a zip file instead", v1alpha1.MaxInlineSourceBytes)),
-	}}
+// ValidateFunctionUpdate returns the problems that a change brings in, and apart from them those that the Function had
+// before: a Function that came in before a rule existed can be changed in other respects. No field of a Function is
+// immutable.
+func ValidateFunctionUpdate(old, changed *v1alpha1.Function, catalogue Catalogue) (introduced, kept []Problem) {
+	return Introduced(ValidateFunction(old, catalogue), ValidateFunction(changed, catalogue))
 }
 
 // validateEntrypoint checks the entrypoint's file where the files are known: in inline source. For other sources the
@@ -113,6 +104,12 @@ func validateVolumes(fn *v1alpha1.Function, path *field.Path) []Problem {
 			invalid(i, "is the mountPath of another volume too")
 		}
 		taken[v.MountPath] = true
+		for _, other := range fn.Spec.Volumes {
+			// Nothing can be mounted into a volume that is read-only.
+			if strings.HasPrefix(v.MountPath, other.MountPath+"/") {
+				invalid(i, "lies in "+other.MountPath+", the mountPath of another volume; choose a folder beside it")
+			}
+		}
 		for _, folder := range forbiddenMounts {
 			if v.MountPath == folder || strings.HasPrefix(v.MountPath, folder+"/") {
 				invalid(i, "lies in "+folder+", which belongs to the runtime; choose another folder")

@@ -21,6 +21,8 @@ const (
 	HandlerTimeout    = "HandlerTimeout"
 	// HandlerFailed is an exception of the handler, or an answer with a status of 400 or more, in a job.
 	HandlerFailed = "HandlerFailed"
+	// OOMKilled is a job whose worker was killed because the container's memory ran out.
+	OOMKilled = "OOMKilled"
 	// ResultTruncated says that a job succeeded with a result over MaxBytes.
 	ResultTruncated = "ResultTruncated"
 	// Interrupted is a job that was told to stop before its handler was done.

@@ -75,11 +75,14 @@ func (e *CrashError) Error() string {
 	if e.Cause != "" {
 		return text + " (" + e.Cause + ")"
 	}
-	if e.State == "signal: killed" {
+	if e.Killed() {
 		return text + ", as the system does when memory runs out"
 	}
 	return text
 }
+
+// Killed tells whether the worker was killed from outside.
+func (e *CrashError) Killed() bool { return e.State == "signal: killed" }
 
 // status is a line that the worker writes to its status pipe: once when it has loaded, or failed to load, the handler,
 // and once more if it crashes and can tell why.

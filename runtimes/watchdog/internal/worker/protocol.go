@@ -53,13 +53,18 @@ type Head struct {
 }
 
 // HandlerError is a call that the worker answered with a failure: an exception of the handler, or an event or result
-// that has no form. Message is for the caller.
+// that has no form. Message is for the caller. File and Line are where it comes from in the user's code, empty if unknown.
 type HandlerError struct {
 	Status  int    `json:"status"`
 	Message string `json:"error"`
+	File    string `json:"file"`
+	Line    int    `json:"line"`
 }
 
 func (e *HandlerError) Error() string { return e.Message }
+
+// Located is the error with file and line, for those who may see the code.
+func (e *HandlerError) Located() string { return locate(e.File, e.Line) + e.Message }
 
 // answerHead is what the worker sends first. Its fields come from the user's result and are checked here, so that
 // every language behaves alike.

@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"context"
+	"fmt"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/naeel/sless/api/v1alpha1"
+	"github.com/naeel/sless/internal/controller/resources"
+	"github.com/naeel/sless/internal/naming"
+	"github.com/naeel/sless/internal/testutil"
+)
+
+func currentJob(ctx context.Context, fj *v1alpha1.FunctionJob) *v1alpha1.FunctionJob {
+	GinkgoHelper()
+	current := &v1alpha1.FunctionJob{}
+	Expect(k8sClient.Get(ctx, client.ObjectKeyFromObject(fj), current)).To(Succeed())
+	return current
+}
+
+// jobIs waits for phase, run and reason of the Complete condition, such as "Pending 1 Building".
+func jobIs(ctx context.Context, fj *v1alpha1.FunctionJob, want string) {
+	GinkgoHelper()
+	Eventually(jobState(ctx, fj)).Should(Equal(want))
+}
+
+func jobState(ctx context.Context, fj *v1alpha1.FunctionJob) func() string {
+	return func() string {
+		current := &v1alpha1.FunctionJob{}
+		if err := k8sClient.Get(ctx, client.ObjectKeyFromObject(fj), current); err != nil {
+			return err.Error()
+		}
+		c := meta.FindStatusCondition(current.Status.Conditions, v1alpha1.ConditionComplete)
+		if c == nil || c.ObservedGeneration != current.Generation {
+			return "not yet"
+		}
+		return fmt.Sprintf("%s %d %s", current.Status.Phase, current.Status.RunID, c.Reason)
+	}
+}
+
+func changeJob(ctx context.Context, fj *v1alpha1.FunctionJob, mutate func(*v1alpha1.FunctionJob)) {
+	GinkgoHelper()
+	current := currentJob(ctx, fj)
+	base := current.DeepCopy()
+	mutate(current)
+	Expect(k8sClient.Patch(ctx, current, client.MergeFrom(base))).To(Succeed())
+}
+
+// ofRuns selects what was made for a FunctionJob.
+func ofRuns(fj *v1alpha1.FunctionJob) []client.ListOption {
+	return []client.ListOption{
+		client.InNamespace(naming.DeployNamespace(fj.Namespace)), client.MatchingLabels(resources.RunOwnerLabels(string(fj.UID))),
+	}
+}
+
+func count(ctx context.Context, fj *v1alpha1.FunctionJob, list client.ObjectList) func() int {
+	return func() int {
+		Expect(k8sClient.List(ctx, list, ofRuns(fj)...)).To(Succeed())
+		return meta.LenList(list)
+	}
+}
+
+// theJob returns the one Job of a FunctionJob.
+func theJob(ctx context.Context, fj *v1alpha1.FunctionJob) *batchv1.Job {
+	GinkgoHelper()
+	jobs := &batchv1.JobList{}
+	Eventually(count(ctx, fj, jobs)).Should(Equal(1))
+	return &jobs.Items[0]
+}
+
+// runPod plays the part of the Job controller: it makes the pod of an attempt.
+func runPod(ctx context.Context, job *batchv1.Job) *corev1.Pod {
+	GinkgoHelper()
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			GenerateName: job.Name + "-", Namespace: job.Namespace,
+			Labels: job.Spec.Template.Labels, Annotations: job.Spec.Template.Annotations,
+		},
+		Spec: job.Spec.Template.Spec,
+	}
+	Expect(k8sClient.Create(ctx, pod)).To(Succeed())
+	return pod
+}
+
+// end plays the part of the kubelet: the attempt ends with a message.
+func end(ctx context.Context, pod *corev1.Pod, phase corev1.PodPhase, message string) {
+	GinkgoHelper()
+	pod.Status.Phase = phase
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
+		Name:  resources.ContainerName,
+		State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: message}},
+	}}
+	Expect(k8sClient.Status().Update(ctx, pod)).To(Succeed())
+}
+
+var _ = Describe("A FunctionJob", func() {
+	It("waits for its Function, runs once for each runID, and never twice", func(ctx SpecContext) {
+		namespace := newNamespace(ctx)
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "db", Namespace: namespace}, StringData: map[string]string{"a": "1", "b": "2"}}
+		Expect(k8sClient.Create(ctx, secret)).To(Succeed())
+		fj := testutil.MakeJob("migrate", namespace, "cart").Event(`{"to":2}`).Obj()
+		Expect(k8sClient.Create(ctx, fj)).To(Succeed())
+		jobIs(ctx, fj, "Skipped 0 Skipped")
+		Expect(currentJob(ctx, fj).Finalizers).To(BeEmpty())
+		changeJob(ctx, fj, func(j *v1alpha1.FunctionJob) { j.Spec.RunID = 1 })
+		jobIs(ctx, fj, "Pending 1 FunctionNotFound")
+		fn := testutil.MakeFunction("cart", namespace).File("handler.py", pythonHandler).Obj()
+		fn.Spec.Env = []corev1.EnvVar{{Name: "A", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{
+			LocalObjectReference: corev1.LocalObjectReference{Name: "db"}, Key: "a",
+		}}}}
+		Expect(k8sClient.Create(ctx, fn)).To(Succeed())
+		jobIs(ctx, fj, "Pending 1 RollingOut")
+		rollOut(ctx, fn)
+
+		By("running")
+		jobIs(ctx, fj, "Running 1 Running")
+		job := theJob(ctx, fj)
+		Expect(job.Spec.Template.Spec.Containers[0].Image).To(Equal(get(ctx, fn).Status.Image))
+		current := currentJob(ctx, fj)
+		Expect(current.Status.Logs).To(Equal(&v1alpha1.FunctionJobLogs{Namespace: job.Namespace, Job: job.Name, Container: "function"}))
+		secrets := &corev1.SecretList{}
+		Expect(count(ctx, fj, secrets)()).To(Equal(2))
+		for _, s := range secrets.Items {
+			Expect(s.Data).To(Or(Equal(map[string][]byte{"a": []byte("1")}), Equal(map[string][]byte{"event.json": []byte(`{"to":2}`)})))
+		}
+
+		By("succeeding")
+		pod := runPod(ctx, job)
+		end(ctx, pod, corev1.PodSucceeded, `{"done":true,"left":null}`)
+		jobIs(ctx, fj, "Succeeded 1 Succeeded")
+		current = currentJob(ctx, fj)
+		Expect(string(current.Status.Result.Raw)).To(MatchJSON(`{"done":true,"left":null}`))
+		Expect(current.Status.Logs.Pod).To(Equal(pod.Name))
+		Eventually(count(ctx, fj, secrets)).Should(BeZero())
+		Expect(count(ctx, fj, &batchv1.JobList{})()).To(Equal(1))
+
+		By("losing its Job afterwards: nothing happens")
+		Expect(k8sClient.Delete(ctx, job, client.PropagationPolicy(metav1.DeletePropagationBackground))).To(Succeed())
+		Expect(k8sClient.Delete(ctx, pod, client.GracePeriodSeconds(0))).To(Succeed())
+		changeJob(ctx, fj, func(j *v1alpha1.FunctionJob) { j.Spec.Retries = 1 })
+		jobIs(ctx, fj, "Succeeded 1 Succeeded")
+		Consistently(count(ctx, fj, &batchv1.JobList{}), "1s").Should(BeZero())
+
+		By("growing runID")
+		changeJob(ctx, fj, func(j *v1alpha1.FunctionJob) { j.Spec.RunID = 2 })
+		jobIs(ctx, fj, "Running 2 Running")
+		Expect(currentJob(ctx, fj).Status.Result).To(BeNil())
+		second := theJob(ctx, fj)
+		By("growing it once more during the run: the next one waits, and takes the place of the old one")
+		changeJob(ctx, fj, func(j *v1alpha1.FunctionJob) { j.Spec.RunID = 3 })
+		Eventually(func() string { return currentJob(ctx, fj).Status.Message }).Should(Equal("run 3 waits until run 2 has ended"))
+		first := runPod(ctx, second)
+		end(ctx, first, corev1.PodFailed, "HandlerFailed: handler.py line 3: ValueError: no luck")
+		Eventually(func() string { return currentJob(ctx, fj).Status.Message }).Should(ContainSubstring("run 3 waits"))
+		end(ctx, runPod(ctx, second), corev1.PodSucceeded, `1`)
+		jobIs(ctx, fj, "Running 3 Running")
+		Eventually(func() string { return theJob(ctx, fj).Name }).Should(Equal(naming.Run("migrate", string(fj.UID), 3)))
+	})
+
+	It("tells of attempts that fail, and of the last one's cause", func(ctx SpecContext) {
+		fn := readyFunction(ctx, "cart", newNamespace(ctx))
+		fj := testutil.MakeJob("flaky", fn.Namespace, fn.Name).Run(1).Retries(1).Obj()
+		Expect(k8sClient.Create(ctx, fj)).To(Succeed())
+		job := theJob(ctx, fj)
+		end(ctx, runPod(ctx, job), corev1.PodFailed, "HandlerFailed: handler.py line 3: ValueError: no luck")
+		Eventually(func() string { return currentJob(ctx, fj).Status.Message }).Should(
+			Equal("attempt 2: HandlerFailed: handler.py line 3: ValueError: no luck"))
+		end(ctx, runPod(ctx, job), corev1.PodFailed, "HandlerTimeout: handler.handle did not end within 60s")
+		jobIs(ctx, fj, "Failed 1 HandlerTimeout")
+		current := currentJob(ctx, fj)
+		Expect(current.Status.Attempts).To(BeEquivalentTo(2))
+		Expect(meta.IsStatusConditionTrue(current.Status.Conditions, v1alpha1.ConditionFailed)).To(BeTrue())
+		Expect(meta.IsStatusConditionTrue(current.Status.Conditions, v1alpha1.ConditionStalled)).To(BeTrue())
+	})
+
+	It("goes on with a run that a manager began and could not note", func(ctx SpecContext) {
+		fn := readyFunction(ctx, "cart", newNamespace(ctx))
+		fj := testutil.MakeJob("adopted", fn.Namespace, fn.Name).Obj()
+		Expect(k8sClient.Create(ctx, fj)).To(Succeed())
+		jobIs(ctx, fj, "Skipped 0 Skipped")
+		asked := currentJob(ctx, fj)
+		asked.Spec.RunID = 4
+		job := resources.RunJob(asked, get(ctx, fn), resources.RunOptions{
+			Pod: resources.DeploymentOptions{Image: "image:test"}, Event: "none",
+		})
+		Expect(k8sClient.Create(ctx, job)).To(Succeed())
+		end(ctx, runPod(ctx, job), corev1.PodSucceeded, `"before"`)
+		changeJob(ctx, fj, func(j *v1alpha1.FunctionJob) { j.Spec.RunID = 4 })
+		jobIs(ctx, fj, "Succeeded 4 Succeeded")
+		Expect(string(currentJob(ctx, fj).Status.Result.Raw)).To(Equal(`"before"`))
+		Expect(theJob(ctx, fj).UID).To(Equal(job.UID))
+	})
+
+	It("refuses to take over a Job that is not its own, and a name that derived names cannot hold", func(ctx SpecContext) {
+		fn := readyFunction(ctx, "cart", newNamespace(ctx))
+		fj := testutil.MakeJob("taken", fn.Namespace, fn.Name).Obj()
+		Expect(k8sClient.Create(ctx, fj)).To(Succeed())
+		other := &batchv1.Job{
+			ObjectMeta: metav1.ObjectMeta{Name: naming.Run(fj.Name, string(fj.UID), 1), Namespace: naming.DeployNamespace(fj.Namespace)},
+			Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+				RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "c", Image: "i"}},
+			}}},
+		}
+		other.Spec.Suspend = new(true)
+		Expect(k8sClient.Create(ctx, other)).To(Succeed())
+		changeJob(ctx, fj, func(j *v1alpha1.FunctionJob) { j.Spec.RunID = 1 })
+		jobIs(ctx, fj, "Pending 1 NameConflict")
+
+		dotted := testutil.MakeJob("a.b", fn.Namespace, fn.Name).Run(1).Obj()
+		Expect(k8sClient.Create(ctx, dotted)).To(Succeed())
+		jobIs(ctx, dotted, "Pending 1 InvalidSpec")
+	})
+
+	It("is cancelled by deletion, and goes when its pod has ended", func(ctx SpecContext) {
+		fn := readyFunction(ctx, "cart", newNamespace(ctx))
+		fj := testutil.MakeJob("cancelled", fn.Namespace, fn.Name).Run(1).Obj()
+		Expect(k8sClient.Create(ctx, fj)).To(Succeed())
+		jobIs(ctx, fj, "Running 1 Running")
+		pod := runPod(ctx, theJob(ctx, fj))
+		Expect(k8sClient.Delete(ctx, fj)).To(Succeed())
+		for _, list := range []client.ObjectList{&batchv1.JobList{}, &corev1.SecretList{}} {
+			Eventually(count(ctx, fj, list)).Should(BeZero())
+		}
+		Expect(currentJob(ctx, fj).DeletionTimestamp).NotTo(BeNil())
+		Expect(k8sClient.Delete(ctx, pod, client.GracePeriodSeconds(0))).To(Succeed())
+		Eventually(func() bool {
+			return apierrors.IsNotFound(k8sClient.Get(ctx, client.ObjectKeyFromObject(fj), fj))
+		}).Should(BeTrue())
+	})
+
+	It("is stopped with its Function, and fails when its Job is deleted", func(ctx SpecContext) {
+		fn := readyFunction(ctx, "cart", newNamespace(ctx))
+		stopped := testutil.MakeJob("stopped", fn.Namespace, fn.Name).Run(1).Obj()
+		lost := testutil.MakeJob("lost", fn.Namespace, fn.Name).Run(1).Obj()
+		for _, fj := range []*v1alpha1.FunctionJob{stopped, lost} {
+			Expect(k8sClient.Create(ctx, fj)).To(Succeed())
+			jobIs(ctx, fj, "Running 1 Running")
+		}
+		Expect(k8sClient.Delete(ctx, theJob(ctx, lost), client.PropagationPolicy(metav1.DeletePropagationBackground))).To(Succeed())
+		jobIs(ctx, lost, "Failed 1 RunDeleted")
+		Consistently(count(ctx, lost, &batchv1.JobList{}), "1s").Should(BeZero())
+		Expect(k8sClient.Delete(ctx, fn)).To(Succeed())
+		jobIs(ctx, stopped, "Failed 1 FunctionNotFound")
+		Eventually(count(ctx, stopped, &batchv1.JobList{})).Should(BeZero())
+		Expect(currentJob(ctx, stopped).Status.Logs).To(BeNil())
+		Expect(jobState(ctx, lost)()).To(Equal("Failed 1 RunDeleted"))
+	})
+
+	It("runs a Function that is switched off, and is deleted when its time is over", func(ctx SpecContext) {
+		fn := testutil.MakeFunction("off", newNamespace(ctx)).File("handler.py", pythonHandler).Replicas(0).Obj()
+		Expect(k8sClient.Create(ctx, fn)).To(Succeed())
+		endPreflight(ctx, preflightOf(ctx, fn), 0, "")
+		rollOut(ctx, fn)
+		readyIs(ctx, fn, "False/ScaledToZero")
+		fj := testutil.MakeJob("short", fn.Namespace, fn.Name).Run(1).TTL(0).Obj()
+		fj.Spec.Event = &runtime.RawExtension{Raw: []byte("1")}
+		Expect(k8sClient.Create(ctx, fj)).To(Succeed())
+		end(ctx, runPod(ctx, theJob(ctx, fj)), corev1.PodSucceeded, "1")
+		Eventually(count(ctx, fj, &batchv1.JobList{})).Should(BeZero())
+		Eventually(func() bool {
+			return apierrors.IsNotFound(k8sClient.Get(ctx, client.ObjectKeyFromObject(fj), fj))
+		}).Should(BeTrue())
+	})
+})

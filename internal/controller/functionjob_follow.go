@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"context"
+	"fmt"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/naeel/sless/api/v1alpha1"
+	"github.com/naeel/sless/internal/controller/plan"
+	"github.com/naeel/sless/internal/controller/resources"
+	"github.com/naeel/sless/internal/naming"
+)
+
+// followRun looks how the run goes that the status says was begun.
+func (r *FunctionJobReconciler) followRun(ctx context.Context, s *functionJobScope) error {
+	if plan.NextRunStep(s.fj) != plan.RunFollow {
+		return nil
+	}
+	s.following = true
+	s.runID, s.began = s.fj.Status.RunID, s.fj.Status.StartTime.Time
+	job, err := r.findRun(ctx, s, s.runID)
+	if err != nil {
+		return err
+	}
+	s.job = job
+	run, err := r.observeRun(ctx, s, job)
+	if err != nil {
+		return err
+	}
+	if !run.Ended {
+		stopped, err := r.stopWithFunction(ctx, s)
+		if err != nil {
+			return err
+		}
+		if stopped {
+			run.Ended, run.Reason = true, v1alpha1.ReasonFunctionNotFound
+			run.Message = fmt.Sprintf("Function %s was deleted while the run went on, so the run was stopped",
+				s.job.Labels[v1alpha1.LabelFunction])
+			s.job = nil
+		}
+	}
+	s.observe(run)
+	return nil
+}
+
+// findRun returns the Job of a run of this FunctionJob, or nil.
+func (r *FunctionJobReconciler) findRun(ctx context.Context, s *functionJobScope, runID int64) (*batchv1.Job, error) {
+	key := client.ObjectKey{Namespace: s.deployNamespace(), Name: naming.Run(s.fj.Name, string(s.fj.UID), runID)}
+	job := &batchv1.Job{}
+	err := r.Get(ctx, key, job)
+	if apierrors.IsNotFound(err) {
+		// The cache may not hold yet what the last pass has made.
+		err = r.APIReader.Get(ctx, key, job)
+	}
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("reading Job %s: %w", key, err)
+	case !owns(job, string(s.fj.UID)):
+		return nil, stalled(v1alpha1.ConditionComplete, v1alpha1.ReasonNameConflict,
+			"Job %s exists and was not made for this FunctionJob; delete it", key)
+	}
+	return job, nil
+}
+
+func (r *FunctionJobReconciler) observeRun(ctx context.Context, s *functionJobScope, job *batchv1.Job) (plan.Run, error) {
+	pods := &corev1.PodList{}
+	err := r.List(ctx, pods, client.InNamespace(s.deployNamespace()),
+		client.MatchingLabels(resources.RunLabelsOf(string(s.fj.UID), s.runID)))
+	if err != nil {
+		return plan.Run{}, fmt.Errorf("listing the pods of run %d: %w", s.runID, err)
+	}
+	run := plan.ObserveRun(job, pods.Items, s.now)
+	if run.LookAgain = max(run.LookAgain, plan.LookForRefusal(job, pods.Items, s.now)); run.Ended || run.LookAgain > 0 {
+		return run, nil
+	}
+	refused, err := refusal(ctx, r.APIReader, job, pods.Items)
+	if err != nil {
+		return run, err
+	}
+	if refused != nil {
+		run.Reason, run.Message = refused.Reason, refused.Message
+	} else if plan.MayBeRefused(job, pods.Items) {
+		run.LookAgain = plan.PollRefusal(job, s.now)
+	}
+	return run, nil
+}
+
+// stopWithFunction ends a run whose Function was deleted: nobody expects its code to go on.
+func (r *FunctionJobReconciler) stopWithFunction(ctx context.Context, s *functionJobScope) (bool, error) {
+	key := client.ObjectKey{Namespace: s.fj.Namespace, Name: s.job.Labels[v1alpha1.LabelFunction]}
+	for _, reader := range []client.Reader{r.Client, r.APIReader} {
+		fn := &v1alpha1.Function{}
+		err := reader.Get(ctx, key, fn)
+		if client.IgnoreNotFound(err) != nil {
+			return false, fmt.Errorf("reading Function %s: %w", key, err)
+		}
+		if err == nil && fn.DeletionTimestamp.IsZero() && string(fn.UID) == s.job.Annotations[v1alpha1.AnnotationFunctionUID] {
+			return false, nil
+		}
+	}
+	err := r.Delete(ctx, s.job, client.PropagationPolicy(metav1.DeletePropagationBackground))
+	if client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("stopping run %d: %w", s.runID, err)
+	}
+	return true, nil
+}

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/naeel/sless/api/v1alpha1"
+	"github.com/naeel/sless/internal/controller/resources"
+)
+
+const (
+	// unschedulableAfter is how long a pod may look for a node before the status speaks of it. When many runs begin at
+	// once, most of them wait a moment.
+	unschedulableAfter = 5 * time.Second
+	// refusedAfter is how long a Job has no pod before it is asked why.
+	refusedAfter = 2 * time.Second
+	// resultTruncated begins the message of a run whose result is too long for one.
+	resultTruncated = "ResultTruncated"
+	reasonDeadline  = "DeadlineExceeded"
+)
+
+// runReasons are the words with which the watchdog begins the termination message of a run that failed.
+var runReasons = []string{
+	v1alpha1.ReasonHandlerLoadFailed, v1alpha1.ReasonHandlerCrashed, v1alpha1.ReasonHandlerTimeout,
+	v1alpha1.ReasonHandlerFailed, v1alpha1.ReasonOOMKilled, v1alpha1.ReasonInterrupted,
+}
+
+// RunStep is what is to be done about a FunctionJob.
+type RunStep int
+
+// Steps.
+const (
+	// RunSkip: no run was ever asked for.
+	RunSkip RunStep = iota
+	// RunStart: a run is asked for that was not begun yet.
+	RunStart
+	// RunFollow: a run goes on. A later one waits for its end.
+	RunFollow
+	// RunDone: the run that is asked for has ended.
+	RunDone
+)
+
+// NextRunStep tells what is to be done. The status alone decides whether a run was begun, so that none is begun twice
+// whatever happened to its Job.
+func NextRunStep(j *v1alpha1.FunctionJob) RunStep {
+	status := &j.Status
+	switch {
+	case status.StartTime != nil && status.CompletionTime == nil:
+		return RunFollow
+	case j.Spec.RunID == 0:
+		return RunSkip
+	case status.StartTime != nil && status.RunID >= j.Spec.RunID:
+		return RunDone
+	default:
+		return RunStart
+	}
+}
+
+// Runnable tells whether a Function's image is proven, and if not, why not in the words of its status. A Function that is
+// switched off can be run: switching off is about calls.
+func Runnable(fn *v1alpha1.Function) *Fault {
+	i := slices.IndexFunc(fn.Status.Conditions, func(c metav1.Condition) bool { return c.Type == v1alpha1.ConditionReady })
+	if i < 0 || fn.Status.ObservedGeneration != fn.Generation {
+		return &Fault{Reason: v1alpha1.ReasonPending, Message: "the Function's spec was not looked at yet"}
+	}
+	ready := fn.Status.Conditions[i]
+	if fn.Status.Image != "" && (ready.Status == metav1.ConditionTrue || fn.Status.Phase == v1alpha1.PhaseDisabled) {
+		return nil
+	}
+	stalled := slices.ContainsFunc(fn.Status.Conditions, func(c metav1.Condition) bool {
+		return c.Type == v1alpha1.ConditionStalled && c.Status == metav1.ConditionTrue
+	})
+	return &Fault{Reason: ready.Reason, Message: truncate(ready.Message), User: stalled}
+}
+
+// Run is what the Job and the pods of a run tell of it.
+type Run struct {
+	// Attempts is how often a pod was asked for.
+	Attempts int32
+	// Ended is true when nothing more will come, and Succeeded says how it ended.
+	Ended, Succeeded bool
+	// Reason and Message say why the run failed or, while it goes on, what it waits for or why the last attempt failed.
+	Reason, Message string
+	// Pod is the name of the pod of the last attempt that ended.
+	Pod string
+	// Result is JSON, or nil. Truncated is true when it was too long.
+	Result    []byte
+	Truncated bool
+	// LookAgain is when the run has to be looked at though nothing has changed, or 0.
+	LookAgain time.Duration
+}
+
+// ObserveRun tells how a run goes. The pods tell it first: a Job counts them a second late. job is nil when it is gone.
+func ObserveRun(job *batchv1.Job, pods []corev1.Pod, now time.Time) Run {
+	pods = slices.SortedFunc(slices.Values(pods), func(a, b corev1.Pod) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
+	})
+	run := Run{}
+	var failed int32
+	var last, current *corev1.Pod
+	for i := range pods {
+		switch pods[i].Status.Phase {
+		case corev1.PodSucceeded:
+			return succeededRun(&pods[i], failed+1)
+		case corev1.PodFailed:
+			failed++
+			last = &pods[i]
+		default:
+			current = &pods[i]
+		}
+	}
+	if last != nil {
+		run.Pod = last.Name
+		run.Reason, run.Message = attemptFault(last)
+	}
+	if job == nil {
+		run.Attempts, run.Ended = failed, true
+		run.Reason, run.Message = v1alpha1.ReasonRunDeleted, "the Job of this run was deleted, and the run with it"
+		return run
+	}
+	failed = max(failed, job.Status.Failed)
+	retries := ptr.Deref(job.Spec.BackoffLimit, 0)
+	if jobEnded, succeeded, message := jobEnd(job); jobEnded || failed > retries {
+		run.Attempts, run.Ended, run.Succeeded = max(failed, 1), true, succeeded
+		if succeeded {
+			run.Reason, run.Message = "", "the function succeeded; its pod, and with it the result, is gone"
+		} else if last == nil {
+			run.Reason, run.Message = v1alpha1.ReasonInterrupted, "the pod is gone: "+message
+		}
+		return run
+	}
+	run.Attempts = failed + 1
+	if wait := waitingFault(current, now, &run.LookAgain); wait != nil {
+		run.Reason, run.Message = wait.Reason, wait.Message
+	}
+	return run
+}
+
+// LookForRefusal returns how long to wait before the reason is looked for that a run has no pod, or 0 when that is now or
+// there is nothing to look for. Most pods come at once.
+func LookForRefusal(job *batchv1.Job, pods []corev1.Pod, now time.Time) time.Duration {
+	if !MayBeRefused(job, pods) {
+		return 0
+	}
+	if age := now.Sub(job.Status.StartTime.Time); age < refusedAfter {
+		return refusedAfter - max(age, 0)
+	}
+	return 0
+}
+
+func succeededRun(pod *corev1.Pod, attempts int32) Run {
+	run := Run{Attempts: attempts, Ended: true, Succeeded: true, Pod: pod.Name}
+	end := endOf(pod)
+	if end == nil {
+		return run
+	}
+	text := strings.TrimSpace(end.Message)
+	switch {
+	case strings.HasPrefix(text, resultTruncated+": "):
+		_, run.Message = splitReason(text, "")
+		run.Truncated = true
+	case text != "null" && json.Valid([]byte(text)):
+		run.Result = []byte(text)
+	}
+	return run
+}
+
+// jobEnd tells what the Job controller says of the end.
+func jobEnd(job *batchv1.Job) (ended, succeeded bool, message string) {
+	for _, c := range job.Status.Conditions {
+		if c.Status != corev1.ConditionTrue {
+			continue
+		}
+		switch c.Type {
+		case batchv1.JobComplete:
+			return true, true, ""
+		case batchv1.JobFailed:
+			return true, false, truncate(c.Message)
+		}
+	}
+	return false, false, "nothing more is known"
+}
+
+func endOf(pod *corev1.Pod) *corev1.ContainerStateTerminated {
+	for i := range pod.Status.ContainerStatuses {
+		if pod.Status.ContainerStatuses[i].Name == resources.ContainerName {
+			return pod.Status.ContainerStatuses[i].State.Terminated
+		}
+	}
+	return nil
+}
+
+// attemptFault tells why the pod of an attempt failed.
+func attemptFault(pod *corev1.Pod) (reason, message string) {
+	end := endOf(pod)
+	if pod.Status.Reason == reasonDeadline {
+		return v1alpha1.ReasonDeadlineExceeded, fmt.Sprintf("the attempt did not begin, or did not end, within the %d s that its pod is given",
+			ptr.Deref(pod.Spec.ActiveDeadlineSeconds, 0))
+	}
+	if end != nil && end.Reason == reasonOOMKilled {
+		fault := endFault(end)
+		return fault.Reason, fault.Message
+	}
+	text := ""
+	if end != nil {
+		reason, text = splitReason(end.Message, "")
+	}
+	known := slices.Contains(runReasons, reason)
+	if known && reason != v1alpha1.ReasonInterrupted {
+		return reason, text
+	}
+	if why := disruption(pod); why != "" {
+		return v1alpha1.ReasonEvicted, "the pod was taken from its node: " + truncate(why)
+	}
+	if known {
+		return reason, text
+	}
+	if end == nil {
+		return v1alpha1.ReasonPodsRefused, "the node refused the pod: " + truncate(cmp.Or(pod.Status.Message, pod.Status.Reason))
+	}
+	return v1alpha1.ReasonHandlerCrashed, endFault(end).Message
+}
+
+// disruption tells who took a pod away, or "".
+func disruption(pod *corev1.Pod) string {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue {
+			return cmp.Or(c.Message, c.Reason)
+		}
+	}
+	switch pod.Status.Reason {
+	case "Evicted", "Preempting", "NodeShutdown", "Terminated", "NodeLost":
+		return cmp.Or(pod.Status.Message, pod.Status.Reason)
+	}
+	return ""
+}
+
+// waitingFault tells what keeps the pod of the current attempt from running, or nil.
+func waitingFault(pod *corev1.Pod, now time.Time, lookAgain *time.Duration) *Fault {
+	if pod == nil || !pod.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	if message := unschedulable(pod); message != "" {
+		if age := now.Sub(pod.CreationTimestamp.Time); age < unschedulableAfter {
+			*lookAgain = unschedulableAfter - max(age, 0)
+			return nil
+		}
+		return &Fault{Reason: v1alpha1.ReasonUnschedulable, Message: "no node takes the pod: " + truncate(message)}
+	}
+	for i := range pod.Status.ContainerStatuses {
+		status := &pod.Status.ContainerStatuses[i]
+		if status.Name == resources.ContainerName && status.State.Waiting != nil {
+			return containerFault(*status)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package resources
+
+import (
+	"time"
+
+	httpv1beta1 "github.com/kedacore/http-add-on/operator/apis/http/v1beta1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
+
+	"github.com/naeel/sless/api/v1alpha1"
+	"github.com/naeel/sless/internal/naming"
+)
+
+// The kinds of KEDA and of its HTTP add-on that sless makes. ScaledObjects are made without KEDA's own types, which would
+// bring its whole dependencies along.
+var (
+	InterceptorRouteKind = httpv1beta1.SchemeGroupVersion.WithKind("InterceptorRoute")
+	ScaledObjectKind     = schema.GroupVersionKind{Group: "keda.sh", Version: "v1alpha1", Kind: "ScaledObject"}
+)
+
+// PausedReplicasAnnotation, on a ScaledObject, holds the Deployment at its value.
+const PausedReplicasAnnotation = "autoscaling.keda.sh/paused-replicas"
+
+const (
+	// maxRateWindow is over what time the rate of calls is taken. A call counts as activity for that long, also when it was
+	// too short for the interceptor's samples of concurrency to see.
+	maxRateWindow = time.Minute
+	// noRateTarget lets the rate tell of activity and never ask for a replica more.
+	noRateTarget = 1_000_000
+	// headerGrace is added to the function's own timeout, so that the watchdog's answer comes before the interceptor's.
+	headerGrace = 10 * time.Second
+	// Bounds of how long the autoscaler waits before it takes replicas away that are not needed.
+	minStabilization, maxStabilization = 15 * time.Second, 5 * time.Minute
+)
+
+// ScalingOptions is what the autoscaler's objects need beyond the Function.
+type ScalingOptions struct {
+	// Scaler is host:port of the add-on's scaler.
+	Scaler string
+	// StartupTimeout is how long a call waits for the first replica.
+	StartupTimeout time.Duration
+	// PollingInterval is how often KEDA looks whether the function is idle.
+	PollingInterval time.Duration
+	// Paused holds the function at zero replicas.
+	Paused bool
+}
+
+// InterceptorRoute builds the route by which the interceptor finds a Function's Service, and what it counts.
+func InterceptorRoute(fn *v1alpha1.Function, opt ScalingOptions) *httpv1beta1.InterceptorRoute {
+	scaling := fn.Spec.Scaling
+	timeout := time.Duration(timeoutSeconds(fn))*time.Second + headerGrace
+	window, _ := idleTimes(fn)
+	return &httpv1beta1.InterceptorRoute{
+		TypeMeta:   typeMeta(InterceptorRouteKind),
+		ObjectMeta: scalingMeta(fn),
+		Spec: httpv1beta1.InterceptorRouteSpec{
+			Target: httpv1beta1.TargetRef{Service: fn.Name, Port: naming.FunctionPort},
+			Rules:  []httpv1beta1.RoutingRule{{Hosts: []string{naming.VirtualHost(fn.Namespace, fn.Name)}}},
+			ScalingMetric: httpv1beta1.ScalingMetricSpec{
+				Concurrency: &httpv1beta1.ConcurrencyTargetSpec{
+					TargetValue: ptr.Deref(scaling.Concurrency, v1alpha1.DefaultScalingConcurrency),
+				},
+				RequestRate: &httpv1beta1.RequestRateTargetSpec{
+					TargetValue: ptr.Deref(scaling.RequestsPerSecond, noRateTarget),
+					Window:      metav1.Duration{Duration: window},
+					Granularity: metav1.Duration{Duration: time.Second},
+				},
+			},
+			// Without timeouts the interceptor waits for ever.
+			Timeouts: httpv1beta1.InterceptorRouteTimeouts{
+				Readiness:      &metav1.Duration{Duration: opt.StartupTimeout},
+				Request:        &metav1.Duration{Duration: opt.StartupTimeout + timeout},
+				ResponseHeader: &metav1.Duration{Duration: timeout},
+			},
+		},
+	}
+}
+
+// ScaledObject builds what makes KEDA set the number of a Function's replicas.
+func ScaledObject(fn *v1alpha1.Function, opt ScalingOptions) *unstructured.Unstructured {
+	scaling := fn.Spec.Scaling
+	window, cooldown := idleTimes(fn)
+	stabilization := min(max(window+cooldown, minStabilization), maxStabilization)
+	meta := scalingMeta(fn)
+	obj := &unstructured.Unstructured{Object: map[string]any{
+		"spec": map[string]any{
+			"scaleTargetRef":        map[string]any{"apiVersion": "apps/v1", "kind": "Deployment", "name": fn.Name},
+			"minReplicaCount":       int64(ptr.Deref(scaling.MinReplicas, 0)),
+			"maxReplicaCount":       int64(ptr.Deref(scaling.MaxReplicas, v1alpha1.DefaultMaxReplicas)),
+			"pollingInterval":       seconds(opt.PollingInterval),
+			"cooldownPeriod":        seconds(cooldown),
+			"initialCooldownPeriod": seconds(window + cooldown),
+			"advanced": map[string]any{
+				"restoreToOriginalReplicaCount": false,
+				"horizontalPodAutoscalerConfig": map[string]any{
+					"behavior": map[string]any{
+						"scaleDown": map[string]any{"stabilizationWindowSeconds": seconds(stabilization)},
+					},
+				},
+			},
+			"triggers": []any{map[string]any{
+				"type":     "external-push",
+				"metadata": map[string]any{"scalerAddress": opt.Scaler, "interceptorRoute": fn.Name},
+			}},
+		},
+	}}
+	obj.SetGroupVersionKind(ScaledObjectKind)
+	obj.SetName(meta.Name)
+	obj.SetNamespace(meta.Namespace)
+	obj.SetLabels(meta.Labels)
+	if opt.Paused {
+		meta.Annotations[PausedReplicasAnnotation] = "0"
+	}
+	obj.SetAnnotations(meta.Annotations)
+	return obj
+}
+
+// idleTimes splits idleSeconds into the time for which a call counts as activity and the time that KEDA waits after that.
+func idleTimes(fn *v1alpha1.Function) (window, cooldown time.Duration) {
+	idle := time.Duration(ptr.Deref(fn.Spec.Scaling.IdleSeconds, v1alpha1.DefaultIdleSeconds)) * time.Second
+	window = min(idle, maxRateWindow)
+	return window, idle - window
+}
+
+func scalingMeta(fn *v1alpha1.Function) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Name: fn.Name, Namespace: naming.DeployNamespace(fn.Namespace),
+		Labels: OwnerLabels(fn, ComponentScaling), Annotations: OwnerAnnotations(fn),
+	}
+}
+
+func typeMeta(kind schema.GroupVersionKind) metav1.TypeMeta {
+	return metav1.TypeMeta{APIVersion: kind.GroupVersion().String(), Kind: kind.Kind}
+}
+
+func seconds(d time.Duration) int64 { return int64(d / time.Second) }

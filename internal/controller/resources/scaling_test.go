@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package resources
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
+
+	"github.com/naeel/sless/api/v1alpha1"
+	"github.com/naeel/sless/internal/testutil"
+)
+
+func scalingOptions() ScalingOptions {
+	return ScalingOptions{
+		Scaler: "scaler.keda:9090", StartupTimeout: time.Minute, PollingInterval: 5 * time.Second,
+	}
+}
+
+func scalingFunction(scaling v1alpha1.FunctionScaling) *v1alpha1.Function {
+	fn := testutil.MakeFunction("cart", "shop").UID("uid-1").Timeout(20).Obj()
+	fn.Spec.Scaling = &scaling
+	return fn
+}
+
+func TestScalingGolden(t *testing.T) {
+	t.Parallel()
+	plain := scalingFunction(v1alpha1.FunctionScaling{})
+	full := scalingFunction(v1alpha1.FunctionScaling{
+		MinReplicas: ptr.To[int32](1), MaxReplicas: ptr.To[int32](4), Concurrency: ptr.To[int32](8),
+		RequestsPerSecond: ptr.To[int32](50), IdleSeconds: ptr.To[int32](20),
+	})
+	paused := scalingOptions()
+	paused.Paused = true
+	testutil.Golden(t, "interceptorroute_plain", InterceptorRoute(plain, scalingOptions()))
+	testutil.Golden(t, "interceptorroute_full", InterceptorRoute(full, scalingOptions()))
+	testutil.Golden(t, "scaledobject_plain", ScaledObject(plain, scalingOptions()))
+	testutil.Golden(t, "scaledobject_full", ScaledObject(full, paused))
+}
+
+func TestIdleTimesAddUp(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		idle             *int32
+		window, cooldown time.Duration
+		stabilization    int64
+	}{
+		"default":    {window: time.Minute, cooldown: 4 * time.Minute, stabilization: 300},
+		"a second":   {idle: ptr.To[int32](1), window: time.Second, stabilization: 15},
+		"a minute":   {idle: ptr.To[int32](60), window: time.Minute, stabilization: 60},
+		"a day":      {idle: ptr.To[int32](86400), window: time.Minute, cooldown: 86340 * time.Second, stabilization: 300},
+		"a bit more": {idle: ptr.To[int32](61), window: time.Minute, cooldown: time.Second, stabilization: 61},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			fn := scalingFunction(v1alpha1.FunctionScaling{IdleSeconds: tc.idle})
+			window, cooldown := idleTimes(fn)
+			if diff := cmp.Diff([]time.Duration{tc.window, tc.cooldown}, []time.Duration{window, cooldown}); diff != "" {
+				t.Errorf("window and cooldown (-want +got):\n%s", diff)
+			}
+			got, _, err := unstructured.NestedInt64(ScaledObject(fn, scalingOptions()).Object, "spec", "advanced",
+				"horizontalPodAutoscalerConfig", "behavior", "scaleDown", "stabilizationWindowSeconds")
+			if err != nil || got != tc.stabilization {
+				t.Errorf("stabilization %d, %v, want %d", got, err, tc.stabilization)
+			}
+		})
+	}
+}
+
+func TestOnlyAPausedScaledObjectHasTheAnnotation(t *testing.T) {
+	t.Parallel()
+	options := scalingOptions()
+	for _, paused := range []bool{true, false} {
+		options.Paused = paused
+		_, has := ScaledObject(scalingFunction(v1alpha1.FunctionScaling{}), options).GetAnnotations()[PausedReplicasAnnotation]
+		if has != paused {
+			t.Errorf("paused %v, annotation %v", paused, has)
+		}
+	}
+}

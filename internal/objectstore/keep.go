@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package objectstore
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+)
+
+// Archive is something to keep under its digest.
+type Archive struct {
+	// Key is that of CodeKey, so that what is there already is the same.
+	Key     string
+	Content io.ReaderAt
+	// Size is the length of the content in bytes.
+	Size     int64
+	Metadata map[string]string
+}
+
+// Keep makes sure that an archive is in the store and stays there until its Function names it. It is stored when it is not
+// there, and again when it is older than refreshAfter (zero: never); refreshed tells of the latter.
+//
+// Storing again is what keeps the cleaning of the manager away. It removes an object only when no Function has named it for
+// the whole time of grace and it is older than that, and it asks for the age right before. Whoever calls Keep with half of
+// the grace knows that the object is then younger than that half, and has the other half to point a Function at it. What is
+// left is a removal that was decided on an old object just before it was stored again: the two requests cross. A caller in
+// another process than the manager's finds that by a second Keep after it has changed the Function; from then on, the
+// Function is seen by a removal that has not been decided yet.
+func Keep(ctx context.Context, store Store, a Archive, refreshAfter time.Duration, now time.Time) (refreshed bool, err error) {
+	info, err := store.Stat(ctx, a.Key)
+	found := err == nil && info.Size == a.Size
+	switch {
+	case err != nil && !errors.Is(err, ErrNotFound):
+		return false, err
+	case found && (refreshAfter == 0 || now.Sub(info.LastModified) < refreshAfter):
+		return false, nil
+	}
+	// The store's client must not close what it reads from.
+	return found, store.Put(ctx, a.Key, io.NewSectionReader(a.Content, 0, a.Size), a.Size, a.Metadata)
+}

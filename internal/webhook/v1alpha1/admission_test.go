@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/naeel/sless/api/v1alpha1"
+	"github.com/naeel/sless/internal/testutil"
+	"github.com/naeel/sless/internal/webhook/v1alpha1/defaulting"
+)
+
+func function(namespace string) *testutil.FunctionWrapper {
+	return testutil.MakeFunction("f", namespace).File("handler.py", "def handle(event): return 1")
+}
+
+// apply is a server-side apply of the spec and the name alone.
+func apply(ctx context.Context, obj client.Object, opts ...client.ApplyOption) (*unstructured.Unstructured, error) {
+	GinkgoHelper()
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+	Expect(err).NotTo(HaveOccurred())
+	delete(content, "status")
+	u := &unstructured.Unstructured{Object: content}
+	opts = append(opts, client.FieldOwner("user"))
+	err = k8sClient.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), opts...)
+	return u, err
+}
+
+func get[T client.Object](ctx context.Context, obj T) T {
+	GinkgoHelper()
+	Expect(k8sClient.Get(ctx, client.ObjectKeyFromObject(obj), obj)).To(Succeed())
+	return obj
+}
+
+var _ = Describe("A mistake", func() {
+	DescribeTable("is told with the field and the fix", func(ctx SpecContext, make func(namespace string) client.Object, words ...string) {
+		obj := make(newNamespace(ctx))
+		_, err := apply(ctx, obj)
+		Expect(err).To(HaveOccurred())
+		for _, word := range words {
+			Expect(err.Error()).To(ContainSubstring(word))
+		}
+		Expect(k8sClient.Create(ctx, obj, client.DryRunAll)).To(MatchError(ContainSubstring(words[0])), "on a dry run too")
+		err = k8sClient.Get(ctx, client.ObjectKeyFromObject(obj), obj)
+		Expect(apierrors.IsNotFound(err)).To(BeTrue(), "nothing may be stored")
+	},
+		Entry("unknown runtime", func(ns string) client.Object { return function(ns).Runtime("perl").Obj() },
+			`spec.runtime`, `"perl"`, `"python3.11"`, "Function.sless.io"),
+		Entry("entrypoint without its file", func(ns string) client.Object { return function(ns).Entrypoint("main.handle").Obj() },
+			"spec.entrypoint", "main"),
+		Entry("name of a variable", func(ns string) client.Object { return function(ns).Env("MY VAR", "1").Obj() },
+			"spec.env[MY VAR].name", "letters, digits"),
+		Entry("inline source of more than 512 KiB", func(ns string) client.Object {
+			return function(ns).File("big.txt", strings.Repeat("x", 512<<10)).Obj()
+		}, "spec.source.inline.files", "zip"),
+		Entry("several at once", func(ns string) client.Object { return function(ns).Runtime("perl").Env("A B", "").Obj() },
+			"spec.runtime", "spec.env[A B].name"),
+		Entry("schedule", func(ns string) client.Object {
+			return testutil.MakeTrigger("t", ns, "f").Cron("every day", "").Obj()
+		}, "spec.cron.schedule", "@daily", "Trigger.sless.io"),
+		Entry("time zone", func(ns string) client.Object {
+			return testutil.MakeTrigger("t", ns, "f").Cron("@daily", "Berlin").Obj()
+		}, "spec.cron.timeZone", "Europe/Berlin"),
+		Entry("event of more than 1 MiB", func(ns string) client.Object {
+			return testutil.MakeFunctionJob("j", ns, "f", 1, `"`+strings.Repeat("x", 1<<20)+`"`)
+		}, "spec.event", "FunctionJob.sless.io"),
+		Entry("long name", func(ns string) client.Object {
+			return testutil.MakeFunctionJob(strings.Repeat("j", 53), ns, "f", 1, "")
+		}, "metadata.name", "52"),
+	)
+
+	It("is refused when a right object is changed into it, and by the schema where that can tell", func(ctx SpecContext) {
+		namespace := newNamespace(ctx)
+		trigger := testutil.MakeTrigger("t", namespace, "f").Cron("@daily", "").Obj()
+		Expect(k8sClient.Create(ctx, trigger)).To(Succeed())
+		patch := func(text string) error {
+			return k8sClient.Patch(ctx, trigger.DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(text)))
+		}
+		Expect(patch(`{"spec":{"cron":{"schedule":"nonsense"}}}`)).To(MatchError(ContainSubstring("spec.cron.schedule")))
+		Expect(patch(`{"spec":{"type":"http","cron":null}}`)).To(MatchError(ContainSubstring("create another Trigger")))
+		Expect(patch(`{"spec":{"cron":{"schedule":"@hourly"}}}`)).To(Succeed())
+	})
+})
+
+var _ = Describe("A Function", func() {
+	It("gets the runtime's entrypoint, and its env sorted with a warning", func(ctx SpecContext) {
+		fn := function(newNamespace(ctx)).Env("B", "2").Env("A", "1").Obj()
+		Expect(k8sClient.Create(ctx, fn)).To(Succeed())
+		Expect(fn.Spec.Entrypoint).To(Equal("handler.handle"))
+		Expect(fn.Spec.Env).To(Equal([]corev1.EnvVar{{Name: "A", Value: "1"}, {Name: "B", Value: "2"}}))
+		Expect(warnings.take()).To(Equal([]string{defaulting.SortedEnvWarning}))
+	})
+
+	It("is not written again when the same is applied again, sorted or not", func(ctx SpecContext) {
+		unsorted := function(newNamespace(ctx)).Env("B", "2").Env("A", "1").Obj()
+		first, err := apply(ctx, unsorted)
+		Expect(err).NotTo(HaveOccurred())
+		for range 3 {
+			again, err := apply(ctx, unsorted)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(again.GetResourceVersion()).To(Equal(first.GetResourceVersion()))
+		}
+	})
+
+	It("of a runtime past its end of life works, with a warning", func(ctx SpecContext) {
+		fn := testutil.MakeFunction("f", newNamespace(ctx)).Runtime("nodejs20").File("handler.js", "").Obj()
+		Expect(k8sClient.Create(ctx, fn)).To(Succeed())
+		Expect(warnings.take()).To(ConsistOf(And(ContainSubstring("end of life"), ContainSubstring("nodejs24"))))
+	})
+
+	It("changes nothing on a dry run", func(ctx SpecContext) {
+		fn := function(newNamespace(ctx)).Env("B", "2").Env("A", "1").Obj()
+		Expect(k8sClient.Create(ctx, fn, client.DryRunAll)).To(Succeed())
+		Expect(fn.Spec.Entrypoint).To(Equal("handler.handle"), "the answer tells what would be stored")
+		Expect(apierrors.IsNotFound(k8sClient.Get(ctx, client.ObjectKeyFromObject(fn), fn))).To(BeTrue())
+	})
+
+	It("of 512 KiB can be changed: the conditions of the webhooks cost little enough", func(ctx SpecContext) {
+		fn := function(newNamespace(ctx)).File("big.txt", strings.Repeat("x", 511<<10)).Obj()
+		Expect(k8sClient.Create(ctx, fn)).To(Succeed())
+		fn.Spec.Source.Inline.Files["big.txt"] = strings.Repeat("y", 511<<10)
+		Expect(k8sClient.Update(ctx, fn)).To(Succeed())
+		fn.Labels = map[string]string{"a": "b"}
+		Expect(k8sClient.Update(ctx, fn)).To(Succeed())
+	})
+})
+
+var _ = Describe("A Function from before a rule existed", func() {
+	broken := func(ctx context.Context) *v1alpha1.Function {
+		fn := function(newNamespace(ctx)).Runtime("perl").Env("B", "2").Env("A", "1").Obj()
+		withoutWebhooks(ctx, func() { Expect(k8sClient.Create(ctx, fn)).To(Succeed()) })
+		return fn
+	}
+
+	It("can have its labels changed, without anything else changing", func(ctx SpecContext) {
+		fn := broken(ctx)
+		fn.Labels = map[string]string{"team": "a"}
+		Expect(k8sClient.Update(ctx, fn)).To(Succeed())
+		Expect(fn.Spec.Env[0].Name).To(Equal("B"))
+		Expect(warnings.take()).To(BeEmpty())
+	})
+
+	It("can have its status and its finalizers written", func(ctx SpecContext) {
+		fn := broken(ctx)
+		fn.Status.Phase = v1alpha1.PhaseFailed
+		Expect(k8sClient.Status().Update(ctx, fn)).To(Succeed())
+		fn.Finalizers = []string{v1alpha1.FinalizerFunction}
+		Expect(k8sClient.Update(ctx, fn)).To(Succeed())
+		fn.Finalizers = nil
+		Expect(k8sClient.Update(ctx, fn)).To(Succeed())
+	})
+
+	It("can be changed in other respects, with a warning, and not be made worse", func(ctx SpecContext) {
+		fn := broken(ctx)
+		fn.Spec.TimeoutSeconds = 30
+		Expect(k8sClient.Update(ctx, fn)).To(Succeed())
+		Expect(warnings.take()).To(ContainElement(And(ContainSubstring("spec.runtime"), ContainSubstring("was so before"))))
+		fn.Spec.Env = append(fn.Spec.Env, corev1.EnvVar{Name: "A B"})
+		Expect(k8sClient.Update(ctx, fn)).To(MatchError(And(
+			ContainSubstring("spec.env[A B].name"), Not(ContainSubstring("spec.runtime: Unsupported")))))
+	})
+
+	It("can be deleted, and can change in every way while it goes", func(ctx SpecContext) {
+		fn := broken(ctx)
+		fn.Finalizers = []string{"example.com/wait"}
+		Expect(k8sClient.Update(ctx, fn)).To(Succeed())
+		Expect(k8sClient.Delete(ctx, fn)).To(Succeed())
+		fn = get(ctx, fn)
+		Expect(fn.DeletionTimestamp.IsZero()).To(BeFalse())
+		fn.Spec.Runtime = "cobol"
+		Expect(k8sClient.Update(ctx, fn)).To(Succeed())
+		fn.Finalizers = nil
+		Expect(k8sClient.Update(ctx, fn)).To(Succeed())
+		Expect(apierrors.IsNotFound(k8sClient.Get(ctx, client.ObjectKeyFromObject(fn), fn))).To(BeTrue())
+	})
+})
+
+var _ = Describe("A Trigger and a FunctionJob", func() {
+	It("may come before their Function, with a warning", func(ctx SpecContext) {
+		namespace := newNamespace(ctx)
+		missing := ConsistOf(And(ContainSubstring("spec.functionRef.name"), ContainSubstring("no Function f in namespace "+namespace)))
+		Expect(k8sClient.Create(ctx, testutil.MakeTrigger("t", namespace, "f").Obj())).To(Succeed())
+		Expect(warnings.take()).To(missing)
+		Expect(k8sClient.Create(ctx, testutil.MakeFunctionJob("j", namespace, "f", 1, ""))).To(Succeed())
+		Expect(warnings.take()).To(missing)
+	})
+
+	It("get no warning when they come right after it", func(ctx SpecContext) {
+		namespace := newNamespace(ctx)
+		Expect(k8sClient.Create(ctx, function(namespace).Obj())).To(Succeed())
+		Expect(k8sClient.Create(ctx, testutil.MakeTrigger("t", namespace, "f").Obj())).To(Succeed())
+		Expect(k8sClient.Create(ctx, testutil.MakeFunctionJob("j", namespace, "f", 1, `{"a":1}`))).To(Succeed())
+		Expect(warnings.take()).To(BeEmpty())
+	})
+})
+
+var _ = Describe("The review of code", func() {
+	It("refuses a Function with the reviewer's reason", func(ctx SpecContext) {
+		reviews.answer(func(context.Context) (Review, error) { return Review{Denied: "it mines"}, nil })
+		err := k8sClient.Create(ctx, function(newNamespace(ctx)).Obj())
+		Expect(err).To(MatchError(ContainSubstring("code validation failed: it mines")))
+	})
+
+	It("passes warnings on, and is told of dry runs", func(ctx SpecContext) {
+		reviews.answer(func(context.Context) (Review, error) { return Review{Warnings: []string{"not reviewed"}}, nil })
+		before := reviews.dryRuns.Load()
+		Expect(k8sClient.Create(ctx, function(newNamespace(ctx)).Obj(), client.DryRunAll)).To(Succeed())
+		Expect(warnings.take()).To(ConsistOf("not reviewed"))
+		Expect(reviews.dryRuns.Load()).To(Equal(before + 1))
+	})
+
+	It("refuses when it cannot be done, and has a time limit below the webhook's", func(ctx SpecContext) {
+		reviews.answer(func(ctx context.Context) (Review, error) {
+			if end, ok := ctx.Deadline(); !ok || time.Until(end) > ReviewTimeout {
+				return Review{}, errors.New("there is no limit")
+			}
+			return Review{}, errors.New("the model is ill")
+		})
+		Expect(k8sClient.Create(ctx, function(newNamespace(ctx)).Obj())).To(MatchError(ContainSubstring("the model is ill")))
+	})
+
+	It("is asked about new inline code alone, and after all other rules", func(ctx SpecContext) {
+		fn := function(newNamespace(ctx)).Obj()
+		calls := func(change func() error) int32 {
+			before := reviews.calls.Load()
+			Expect(change()).To(Succeed())
+			return reviews.calls.Load() - before
+		}
+		Expect(calls(func() error { return k8sClient.Create(ctx, fn) })).To(BeEquivalentTo(1))
+		update := func(change func()) func() error {
+			return func() error { change(); return k8sClient.Update(ctx, fn) }
+		}
+		Expect(calls(update(func() { fn.Spec.TimeoutSeconds = 30 }))).To(BeZero())
+		Expect(calls(update(func() { fn.Spec.Source.Inline.Files["handler.py"] += " " }))).To(BeEquivalentTo(1))
+		Expect(calls(func() error {
+			upload := function(fn.Namespace).Obj()
+			upload.ObjectMeta = metav1.ObjectMeta{Name: "upload", Namespace: fn.Namespace}
+			upload.Spec.Source = v1alpha1.FunctionSource{Upload: &v1alpha1.UploadSource{}}
+			return k8sClient.Create(ctx, upload)
+		})).To(BeZero())
+		Expect(calls(func() error {
+			Expect(k8sClient.Create(ctx, function(fn.Namespace).Runtime("perl").Obj())).NotTo(Succeed())
+			return nil
+		})).To(BeZero())
+	})
+})

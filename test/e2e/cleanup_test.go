@@ -1,0 +1,211 @@
+//go:build e2e
+
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/naeel/sless/api/v1alpha1"
+	"github.com/naeel/sless/internal/image"
+	"github.com/naeel/sless/internal/naming"
+	"github.com/naeel/sless/internal/objectstore"
+)
+
+// cleanedUp is long against the times that config/local sets for the clean-up.
+const cleanedUp = 6 * time.Minute
+
+var _ = Describe("The clean-up", Ordered, func() {
+	const subject = "e2e-cleanup"
+	var (
+		platform *platformServers
+		issuer   *tokenIssuer
+	)
+	namespace := naming.TenantNamespace(subject)
+	slug := func(version, word string) []byte {
+		return zipOf(map[string]string{
+			"package.json": fmt.Sprintf(`{"dependencies":{"slugify":"%s"}}`, version),
+			"handler.js":   fmt.Sprintf("const s = require('slugify');\nexports.handle = () => s('Clean %s');\n", word),
+		})
+	}
+	upload := func(ctx context.Context, fn *v1alpha1.Function, code []byte, want string) {
+		GinkgoHelper()
+		answer := issuer.upload(ctx, namespace, fn.Name, subject, code)
+		Expect(answer.status).To(Equal(http.StatusOK), answer.body)
+		waitReady(ctx, fn)
+		answers(ctx, fn, want)
+	}
+	node := func(ctx context.Context, name string) *v1alpha1.Function {
+		GinkgoHelper()
+		fn := uploaded(namespace, name)
+		fn.Spec.Runtime = "nodejs20"
+		Expect(k8s.Create(ctx, fn)).To(Succeed())
+		return fn
+	}
+
+	BeforeAll(func(ctx SpecContext) {
+		if os.Getenv("SLESS_E2E_CLUSTER") == "current" {
+			Skip("the registry and the object store of another cluster cannot be looked at from here")
+		}
+		platform, issuer = connectPlatform(ctx), startIssuer()
+		err := k8s.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
+		if err != nil && !apierrors.IsAlreadyExists(err) {
+			Expect(err).NotTo(HaveOccurred())
+		}
+		DeferCleanup(func(ctx SpecContext) {
+			if CurrentSpecReport().Failed() {
+				describe(ctx, namespace)
+			}
+			removeNamespace(ctx, namespace)
+		})
+	})
+
+	It("removes what a deleted function leaves, and nothing that another one uses", func(ctx SpecContext) {
+		first, second := node(ctx, "first"), node(ctx, "second")
+		upload(ctx, first, slug("1.6.6", "Up"), "Clean-Up")
+		upload(ctx, second, slug("1.6.6", "Up"), "Clean-Up")
+		upload(ctx, first, slug("1.6.6", "Again"), "Clean-Again")
+		upload(ctx, first, slug("1.6.5", "Differently"), "Clean-Differently")
+		Expect(platform.tags(ctx, namespace, "first")).To(HaveLen(3))
+		Expect(platform.tags(ctx, namespace, "deps")).To(HaveLen(2))
+
+		Expect(k8s.Delete(ctx, first)).To(Succeed())
+		Eventually(func() []string { return platform.tags(ctx, namespace, "first") }).WithTimeout(cleanedUp).Should(BeEmpty())
+		Eventually(func() []string { return platform.tags(ctx, namespace, "deps") }).WithTimeout(cleanedUp).Should(HaveLen(1))
+		code := objectstore.CodeKey(namespace, current(ctx, second).Spec.Source.Upload.SHA256)
+		Eventually(func() []string { return platform.objects(ctx, namespace) }).WithTimeout(cleanedUp).Should(ConsistOf(code))
+		Consistently(func() []string { return platform.objects(ctx, namespace) }, 30*time.Second).Should(ConsistOf(code))
+
+		By("starting the other one's pod again, and pulling all of its image")
+		old := deploymentOf(ctx, second).Generation
+		change(ctx, second, func(f *v1alpha1.Function) {
+			metav1.SetMetaDataAnnotation(&f.ObjectMeta, v1alpha1.AnnotationRestartedAt, "now")
+		})
+		Eventually(func() int64 { return deploymentOf(ctx, second).Generation }).Should(BeNumerically(">", old))
+		waitReady(ctx, second)
+		answers(ctx, second, "Clean-Up")
+		platform.pull(ctx, current(ctx, second).Status.Image)
+		pullOnNode(ctx, second)
+
+		By("changing its code, which needs no build, since the dependency image is there")
+		upload(ctx, second, slug("1.6.6", "Once More"), "Clean-Once-More")
+		Expect(buildsOf(ctx, second)).To(BeEmpty())
+		Expect(platform.tags(ctx, namespace, "deps")).To(HaveLen(1))
+
+		By("going back to the code of its history")
+		upload(ctx, second, slug("1.6.6", "Up"), "Clean-Up")
+	})
+
+	It("leaves nothing of the last function, which can then be made anew", func(ctx SpecContext) {
+		second := uploaded(namespace, "second")
+		Expect(k8s.Delete(ctx, second)).To(Succeed())
+		Eventually(func() []string { return platform.objects(ctx, namespace) }).WithTimeout(cleanedUp).Should(BeEmpty())
+		for _, repository := range []string{"second", "deps"} {
+			Eventually(func() []string { return platform.tags(ctx, namespace, repository) }).WithTimeout(cleanedUp).Should(BeEmpty())
+		}
+		Eventually(gone(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "sless-builds", Name: "sless-cleanup-" + namespace,
+		}})).WithTimeout(cleanedUp).Should(BeTrue())
+
+		upload(ctx, node(ctx, "second"), slug("1.6.6", "Up"), "Clean-Up")
+		Expect(platform.tags(ctx, namespace, "deps")).To(HaveLen(1))
+	})
+})
+
+// pullOnNode makes a pod of the function's image that must ask the registry for it.
+func pullOnNode(ctx context.Context, fn *v1alpha1.Function) {
+	GinkgoHelper()
+	spec := deploymentOf(ctx, fn).Spec.Template.Spec.DeepCopy()
+	spec.Containers[0].ImagePullPolicy = corev1.PullAlways
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "pull-", Namespace: naming.DeployNamespace(fn.Namespace)}, Spec: *spec,
+	}
+	Expect(k8s.Create(ctx, pod)).To(Succeed())
+	DeferCleanup(func(ctx SpecContext) { Expect(client.IgnoreNotFound(k8s.Delete(ctx, pod))).To(Succeed()) })
+	Eventually(func() bool {
+		Expect(k8s.Get(ctx, client.ObjectKeyFromObject(pod), pod)).To(Succeed())
+		return len(pod.Status.ContainerStatuses) == 1 && pod.Status.ContainerStatuses[0].Ready
+	}).Should(BeTrue())
+}
+
+// platformServers are the demo's registry and object store, as this machine reaches them.
+type platformServers struct {
+	registryName, registryAddress string
+	images                        *image.Registry
+	store                         *objectstore.S3
+}
+
+func connectPlatform(ctx context.Context) *platformServers {
+	GinkgoHelper()
+	address := func(service string) string {
+		s := &corev1.Service{}
+		Expect(k8s.Get(ctx, client.ObjectKey{Namespace: "sless-demo", Name: service}, s)).To(Succeed())
+		return fmt.Sprintf("%s:%d", s.Spec.ClusterIP, s.Spec.Ports[0].Port)
+	}
+	secret := &corev1.Secret{}
+	Expect(k8s.Get(ctx, client.ObjectKey{Namespace: "sless-system", Name: "sless-object-store"}, secret)).To(Succeed())
+	p := &platformServers{
+		registryName: "registry.sless-demo.svc.cluster.local:5000", registryAddress: address("registry"),
+	}
+	var err error
+	p.images, err = image.New(image.Config{Insecure: []string{p.registryAddress}})
+	Expect(err).NotTo(HaveOccurred())
+	p.store, err = objectstore.New(objectstore.Config{
+		Endpoint: address("s3"), Bucket: "sless", PathStyle: true, Insecure: true,
+		AccessKey: string(secret.Data["accessKey"]), SecretKey: string(secret.Data["secretKey"]),
+	})
+	Expect(err).NotTo(HaveOccurred())
+	return p
+}
+
+func (p *platformServers) tags(ctx context.Context, namespace, name string) []string {
+	GinkgoHelper()
+	tags, err := p.images.Tags(ctx, naming.CodeRepository(p.registryAddress, namespace, name), 100)
+	Expect(err).NotTo(HaveOccurred())
+	return tags
+}
+
+func (p *platformServers) objects(ctx context.Context, namespace string) []string {
+	GinkgoHelper()
+	keys := []string{}
+	for object, err := range p.store.List(ctx, objectstore.CodePrefix(namespace)) {
+		Expect(err).NotTo(HaveOccurred())
+		keys = append(keys, object.Key)
+	}
+	return keys
+}
+
+// pull reads an image with all of its layers, each against its digest.
+func (p *platformServers) pull(ctx context.Context, ref string) {
+	GinkgoHelper()
+	ref = strings.Replace(ref, p.registryName, p.registryAddress, 1)
+	parsed, err := name.ParseReference(ref, name.Insecure)
+	Expect(err).NotTo(HaveOccurred())
+	img, err := remote.Image(parsed, remote.WithContext(ctx))
+	Expect(err).NotTo(HaveOccurred())
+	layers, err := img.Layers()
+	Expect(err).NotTo(HaveOccurred())
+	for _, layer := range layers {
+		content, err := layer.Compressed()
+		Expect(err).NotTo(HaveOccurred())
+		_, err = io.Copy(io.Discard, content)
+		Expect(errors.Join(err, content.Close())).To(Succeed())
+	}
+}
