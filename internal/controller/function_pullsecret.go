@@ -27,13 +27,13 @@ func (r *FunctionReconciler) ensurePullSecret(ctx context.Context, s *functionSc
 	if err != nil {
 		return err
 	}
-	config, ok := data[corev1.DockerConfigJsonKey]
+	login, ok := data[corev1.DockerConfigJsonKey]
 	if !ok {
 		return platform(v1alpha1.ConditionAvailable, v1alpha1.ReasonConfigMissing, fmt.Sprintf(
 			"the operator's Secret %s for pulling images does not exist in namespace %s, or has no key %s; it is tried again",
 			source.Name, r.Config.Gateway.Namespace, corev1.DockerConfigJsonKey), nil)
 	}
-	return apply(ctx, r.Client, resources.PullSecret(s.fn.Namespace, config))
+	return apply(ctx, r.Client, resources.PullSecret(s.fn.Namespace, login))
 }
 
 // pullSecretName is the name of the Secret that pods in deploy namespaces pull images with, or empty.

@@ -5,6 +5,7 @@ package controller
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -79,12 +80,15 @@ func theJob(ctx context.Context, fj *v1alpha1.FunctionJob) *batchv1.Job {
 	return &jobs.Items[0]
 }
 
+var runPods atomic.Int32
+
 // runPod plays the part of the Job controller: it makes the pod of an attempt.
 func runPod(ctx context.Context, job *batchv1.Job) *corev1.Pod {
 	GinkgoHelper()
+	// Of pods of the same second the name tells which came first. In a cluster a Job lets more time pass.
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			GenerateName: job.Name + "-", Namespace: job.Namespace,
+			Name: fmt.Sprintf("%s-%04d", job.Name, runPods.Add(1)), Namespace: job.Namespace,
 			Labels: job.Spec.Template.Labels, Annotations: job.Spec.Template.Annotations,
 		},
 		Spec: job.Spec.Template.Spec,
@@ -169,7 +173,7 @@ var _ = Describe("A FunctionJob", func() {
 	})
 
 	It("tells of attempts that fail, and of the last one's cause", func(ctx SpecContext) {
-		fn := readyFunction(ctx, "cart", newNamespace(ctx))
+		fn := readyFunction(ctx, newNamespace(ctx))
 		fj := testutil.MakeJob("flaky", fn.Namespace, fn.Name).Run(1).Retries(1).Obj()
 		Expect(k8sClient.Create(ctx, fj)).To(Succeed())
 		job := theJob(ctx, fj)
@@ -185,7 +189,7 @@ var _ = Describe("A FunctionJob", func() {
 	})
 
 	It("goes on with a run that a manager began and could not note", func(ctx SpecContext) {
-		fn := readyFunction(ctx, "cart", newNamespace(ctx))
+		fn := readyFunction(ctx, newNamespace(ctx))
 		fj := testutil.MakeJob("adopted", fn.Namespace, fn.Name).Obj()
 		Expect(k8sClient.Create(ctx, fj)).To(Succeed())
 		jobIs(ctx, fj, "Skipped 0 Skipped")
@@ -203,7 +207,7 @@ var _ = Describe("A FunctionJob", func() {
 	})
 
 	It("refuses to take over a Job that is not its own, and a name that derived names cannot hold", func(ctx SpecContext) {
-		fn := readyFunction(ctx, "cart", newNamespace(ctx))
+		fn := readyFunction(ctx, newNamespace(ctx))
 		fj := testutil.MakeJob("taken", fn.Namespace, fn.Name).Obj()
 		Expect(k8sClient.Create(ctx, fj)).To(Succeed())
 		other := &batchv1.Job{
@@ -223,7 +227,7 @@ var _ = Describe("A FunctionJob", func() {
 	})
 
 	It("is cancelled by deletion, and goes when its pod has ended", func(ctx SpecContext) {
-		fn := readyFunction(ctx, "cart", newNamespace(ctx))
+		fn := readyFunction(ctx, newNamespace(ctx))
 		fj := testutil.MakeJob("cancelled", fn.Namespace, fn.Name).Run(1).Obj()
 		Expect(k8sClient.Create(ctx, fj)).To(Succeed())
 		jobIs(ctx, fj, "Running 1 Running")
@@ -240,7 +244,7 @@ var _ = Describe("A FunctionJob", func() {
 	})
 
 	It("is stopped with its Function, and fails when its Job is deleted", func(ctx SpecContext) {
-		fn := readyFunction(ctx, "cart", newNamespace(ctx))
+		fn := readyFunction(ctx, newNamespace(ctx))
 		stopped := testutil.MakeJob("stopped", fn.Namespace, fn.Name).Run(1).Obj()
 		lost := testutil.MakeJob("lost", fn.Namespace, fn.Name).Run(1).Obj()
 		for _, fj := range []*v1alpha1.FunctionJob{stopped, lost} {

@@ -73,6 +73,9 @@ var _ = Describe("A mistake", func() {
 		Entry("time zone", func(ns string) client.Object {
 			return testutil.MakeTrigger("t", ns, "f").Cron("@daily", "Berlin").Obj()
 		}, "spec.cron.timeZone", "Europe/Berlin"),
+		Entry("event of more than 64 KiB", func(ns string) client.Object {
+			return testutil.MakeTrigger("t", ns, "f").Cron("@daily", "").Event(`"` + strings.Repeat("x", 70<<10) + `"`).Obj()
+		}, "spec.cron.event", "65536"),
 		Entry("event of more than 1 MiB", func(ns string) client.Object {
 			return testutil.MakeFunctionJob("j", ns, "f", 1, `"`+strings.Repeat("x", 1<<20)+`"`)
 		}, "spec.event", "FunctionJob.sless.io"),
@@ -80,6 +83,30 @@ var _ = Describe("A mistake", func() {
 			return testutil.MakeFunctionJob(strings.Repeat("j", 53), ns, "f", 1, "")
 		}, "metadata.name", "52"),
 	)
+
+	It("in the form is told by the schema, in the user's words", func(ctx SpecContext) {
+		fn := &unstructured.Unstructured{}
+		fn.SetAPIVersion("sless.io/v1alpha1")
+		fn.SetKind("Function")
+		fn.SetName("f")
+		fn.SetNamespace(newNamespace(ctx))
+		Expect(k8sClient.Create(ctx, fn.DeepCopy())).To(MatchError(ContainSubstring("spec: Required value")))
+		for path, value := range map[string]any{
+			"env": "GREETING=hello", "timeoutSeconds": int64(99_999_999_999), "runtime": []any{"python3.11"}, "volumes": int64(1),
+		} {
+			spec := map[string]any{
+				"runtime": "python3.11", "source": map[string]any{"inline": map[string]any{"files": map[string]any{"handler.py": ""}}},
+			}
+			spec[path] = value
+			wrong := fn.DeepCopy()
+			wrong.Object["spec"] = spec
+			Expect(k8sClient.Create(ctx, wrong)).To(MatchError(ContainSubstring("spec."+path+": Invalid value")), path)
+		}
+		Expect(k8sClient.Create(ctx, function(fn.GetNamespace()).Obj())).To(Succeed())
+		stored := get(ctx, fn.DeepCopy())
+		delete(stored.Object, "spec")
+		Expect(k8sClient.Update(ctx, stored)).To(MatchError(ContainSubstring("spec: Required value")))
+	})
 
 	It("is refused when a right object is changed into it, and by the schema where that can tell", func(ctx SpecContext) {
 		namespace := newNamespace(ctx)

@@ -5,6 +5,7 @@ package v1alpha1
 import (
 	"context"
 	"fmt"
+	"net/http"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -36,6 +37,10 @@ func functionDefaulting(scheme *runtime.Scheme, catalogue validation.Catalogue) 
 	hook.Handler = admission.HandlerFunc(func(ctx context.Context, req admission.Request) admission.Response {
 		var warnings []string
 		resp := inner.Handle(context.WithValue(ctx, warningsKey{}, &warnings), req)
+		if !resp.Allowed && resp.Result != nil && resp.Result.Code == http.StatusBadRequest {
+			// What cannot be read breaks the schema, which is asked next and says it in the user's words.
+			return admission.Allowed("")
+		}
 		return resp.WithWarnings(warnings...)
 	})
 	return hook
