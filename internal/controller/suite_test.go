@@ -27,6 +27,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -50,8 +51,9 @@ const (
 )
 
 var (
-	k8sClient client.Client
-	platformS *testPlatform
+	k8sClient  client.Client
+	restConfig *rest.Config
+	platformS  *testPlatform
 )
 
 // testPlatform is a registry and an object store, both real servers in this process, that can be switched off.
@@ -92,12 +94,15 @@ var _ = BeforeSuite(func() {
 		cancel()
 		Expect(testEnv.Stop()).To(Succeed())
 	})
+	restConfig = cfg
 	k8sClient, err = client.New(cfg, client.Options{Scheme: scheme.Scheme})
 	Expect(err).NotTo(HaveOccurred())
 
 	platformS = startPlatform()
-	builds := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: platformS.config.Builds.Namespace}}
-	Expect(k8sClient.Create(ctx, builds)).To(Succeed())
+	for _, name := range []string{platformS.config.Builds.Namespace, platformS.config.Gateway.Namespace} {
+		Expect(k8sClient.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})).To(Succeed())
+	}
+	Expect(k8sClient.Create(ctx, pullSecret())).To(Succeed())
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
 		Scheme: scheme.Scheme, Cache: CacheOptions(), Metrics: metricsserver.Options{BindAddress: "0"},
 	})
@@ -113,6 +118,15 @@ var _ = BeforeSuite(func() {
 		Expect(mgr.Start(ctx)).To(Succeed())
 	}()
 })
+
+// pullSecret is the operator's Secret for pulling images.
+func pullSecret() *corev1.Secret {
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: "registry-login", Namespace: "sless-system"},
+		Type:       corev1.SecretTypeDockerConfigJson,
+		Data:       map[string][]byte{corev1.DockerConfigJsonKey: []byte(`{"auths":{}}`)},
+	}
+}
 
 // startPlatform starts the servers and puts the runtime images into the registry.
 func startPlatform() *testPlatform {
@@ -136,8 +150,11 @@ func startPlatform() *testPlatform {
 		Git: config.Git{
 			Interval: &metav1.Duration{Duration: time.Hour}, TimeoutSeconds: 60, MaxBytes: 1 << 20, MaxConcurrent: 2,
 		},
-		Functions: config.Functions{MaxBodyBytes: 1 << 20},
+		Functions: config.Functions{MaxBodyBytes: 1 << 20, ImagePullSecretName: "registry-login"},
 		// The tests make the passes themselves.
+		Scaling: config.Scaling{
+			Scaler: "scaler.keda:9090", Namespace: "keda", StartupTimeoutSeconds: 60, PollingIntervalSeconds: 5,
+		},
 		Cleanup: config.Cleanup{
 			Grace: metav1.Duration{Duration: 24 * time.Hour}, Interval: metav1.Duration{Duration: 1000 * time.Hour},
 		},

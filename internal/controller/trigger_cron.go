@@ -56,7 +56,7 @@ func (r *TriggerReconciler) ensureCronJob(ctx context.Context, s *triggerScope) 
 	wanted := resources.CronJob(s.trigger, resources.CronOptions{
 		GatewayURL:              r.gatewayURL(),
 		BuilderImage:            r.Config.Builds.BuilderImage,
-		ImagePullSecret:         r.Config.Functions.ImagePullSecretName,
+		ImagePullSecret:         pullSecretName(r.Config),
 		Suspend:                 suspend,
 		TimeZone:                plan.TimeZoneOf(spec),
 		StartingDeadlineSeconds: validity.Deadline,

@@ -119,7 +119,10 @@ func Key(parts ...string) string {
 	return Hash(parts...)[:32]
 }
 
+// VirtualHostSuffix ends every VirtualHost.
+const VirtualHostSuffix = ".fn.sless.internal"
+
 // VirtualHost returns the host name by which the autoscaler's interceptor knows a Function. Nobody resolves it.
 func VirtualHost(namespace, name string) string {
-	return name + "." + DeployNamespace(namespace) + ".fn.sless.internal"
+	return name + "." + DeployNamespace(namespace) + VirtualHostSuffix
 }

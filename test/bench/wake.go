@@ -363,7 +363,8 @@ func (r *wakes) tables(runtimeName string, who waker) []*table {
 	return []*table{parts, all}
 }
 
-// remove takes away what newWake made, apart from the Function, which is removed at the end.
+// remove takes away what newWake made, apart from the Function, which is removed at the end. It waits, since the next
+// invocation makes objects of the same names.
 func (w *wake) remove(ctx context.Context) error {
 	if w == nil || w.deployment == nil {
 		return nil
@@ -372,21 +373,24 @@ func (w *wake) remove(ctx context.Context) error {
 	defer cancel()
 	var errs []error
 	// KEDA lets go first.
-	so := wakeScaledObject(w.deployment)
-	errs = append(errs, client.IgnoreNotFound(w.client.Delete(ctx, so)))
-	for {
-		err := w.client.Get(ctx, client.ObjectKeyFromObject(so), so)
-		if apierrors.IsNotFound(err) {
-			break
-		}
-		if err := errors.Join(err, sleep(ctx, pause)); err != nil {
-			errs = append(errs, fmt.Errorf("removing the ScaledObject: %w", err))
-			break
-		}
-	}
-	for _, obj := range []client.Object{wakeRoute(w.deployment), wakeService(w.deployment), w.deployment.DeepCopy()} {
-		err := w.client.Delete(ctx, obj, client.PropagationPolicy(metav1.DeletePropagationForeground))
-		errs = append(errs, client.IgnoreNotFound(err))
+	for _, obj := range []client.Object{
+		wakeScaledObject(w.deployment), wakeRoute(w.deployment), wakeService(w.deployment), w.deployment.DeepCopy(),
+	} {
+		errs = append(errs, w.removeObject(ctx, obj))
 	}
 	return errors.Join(errs...)
+}
+
+func (b *bench) removeObject(ctx context.Context, obj client.Object) error {
+	kind := obj.GetObjectKind().GroupVersionKind().Kind
+	err := b.client.Delete(ctx, obj, client.PropagationPolicy(metav1.DeletePropagationForeground))
+	for err == nil {
+		if err = b.client.Get(ctx, client.ObjectKeyFromObject(obj), obj); err == nil {
+			err = sleep(ctx, pause)
+		}
+	}
+	if !apierrors.IsNotFound(err) {
+		return fmt.Errorf("removing %s %s: %w", kind, obj.GetName(), err)
+	}
+	return nil
 }

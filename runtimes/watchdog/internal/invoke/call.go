@@ -202,6 +202,7 @@ func (c *call) copy(ctx context.Context, answer *worker.Answer) outcome {
 	headers := c.w.Header()
 	maps.Copy(headers, answer.Headers)
 	headers.Set(RequestIDHeader, c.id)
+	headers.Add("Server-Timing", serverTiming(c.Now().Sub(c.deadline.Add(-c.Timeout))))
 	if _, ok := headers["Content-Type"]; !ok {
 		headers["Content-Type"] = nil // never guess
 	}
@@ -220,6 +221,12 @@ func (c *call) copy(ctx context.Context, answer *worker.Answer) outcome {
 	}
 	sent, err := c.copyChunks(to, answer)
 	return c.finish(ctx, answer, sent, err)
+}
+
+// serverTiming tells the caller how long the function took until its answer began.
+func serverTiming(took time.Duration) string {
+	const decimals = 1
+	return "handler;dur=" + strconv.FormatFloat(float64(took)/float64(time.Millisecond), 'f', decimals, 64)
 }
 
 // finish judges how copying ended. sent tells whether all that was read reached the caller.

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/naeel/sless/internal/naming"
 	"github.com/naeel/sless/runtimes/watchdog/internal/worker"
 )
 
@@ -84,6 +85,15 @@ func joinHeaders(r *http.Request) map[string]string {
 		}
 		headers[strings.ToLower(name)] = strings.Join(values, separator)
 	}
-	headers["host"] = r.Host
+	headers["host"] = hostOf(r)
 	return headers
+}
+
+// hostOf returns the host that the caller used. A call that came through the autoscaler's interceptor has another one, by
+// which the interceptor has found the function.
+func hostOf(r *http.Request) string {
+	if forwarded := r.Header.Get("X-Forwarded-Host"); forwarded != "" && strings.HasSuffix(r.Host, naming.VirtualHostSuffix) {
+		return forwarded
+	}
+	return r.Host
 }

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -103,5 +104,36 @@ func TestRequestID(t *testing.T) {
 	}
 	if first, second := requestID(nil), requestID(nil); first == second {
 		t.Error("two made ids are the same")
+	}
+}
+
+func TestHostIsTheCallers(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		host, forwarded, want string
+	}{
+		"straight":                        {host: "fn.example.com", want: "fn.example.com"},
+		"straight, with a proxy in front": {host: "fn.example.com", forwarded: "other.example.com", want: "fn.example.com"},
+		"through the interceptor":         {host: "hello.sless-fn-demo.fn.sless.internal", forwarded: "fn.example.com", want: "fn.example.com"},
+		"from inside":                     {host: "hello.sless-fn-demo.fn.sless.internal", want: "hello.sless-fn-demo.fn.sless.internal"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := httptest.NewRequest(http.MethodGet, "http://"+tc.host+"/", nil)
+			if tc.forwarded != "" {
+				r.Header.Set("X-Forwarded-Host", tc.forwarded)
+			}
+			if got := newHead(r, "id", 1, false).Headers["host"]; got != tc.want {
+				t.Errorf("host %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestServerTiming(t *testing.T) {
+	t.Parallel()
+	if got, want := serverTiming(1234567*time.Nanosecond), "handler;dur=1.2"; got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
