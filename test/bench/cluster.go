@@ -179,7 +179,8 @@ func (b *bench) deploy(ctx context.Context, fn *v1alpha1.Function) (*v1alpha1.Fu
 	}
 }
 
-// settle waits until the Function has one pod only, so that no pod on its way out disturbs the next run.
+// settle waits until the Function has no more than one pod, so that no pod on its way out disturbs the next run. One that
+// scales may have none.
 func (b *bench) settle(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
@@ -190,7 +191,7 @@ func (b *bench) settle(ctx context.Context, name string) error {
 		if err != nil {
 			return fmt.Errorf("listing the pods of %s: %w", name, err)
 		}
-		if len(pods.Items) == 1 {
+		if len(pods.Items) <= 1 {
 			return nil
 		}
 		if err := sleep(ctx, pause); err != nil {

@@ -183,8 +183,10 @@ func (c *changes) add(began time.Time, answers polled, s seen) {
 	}
 }
 
-func (b *bench) sayStages(began time.Time, reached timeline) {
-	for _, m := range order() {
+func (b *bench) sayStages(began time.Time, reached timeline) { b.sayStagesOf(order(), began, reached) }
+
+func (b *bench) sayStagesOf(order []milestone, began time.Time, reached timeline) {
+	for _, m := range order {
 		if at, ok := reached[m]; ok {
 			b.say("  %8s  %s", showDuration(at.Sub(began)), m)
 		}

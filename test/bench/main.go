@@ -44,8 +44,6 @@ type options struct {
 	duration time.Duration
 	markdown string
 	verbose  bool
-	// wakePatch is a file with a strategic merge patch (JSON) of the Deployments that wake wakes.
-	wakePatch string
 }
 
 // benchmark is one thing to measure. Its tables go into the blocks of the page that have their names.
@@ -65,7 +63,10 @@ func benchmarks() []benchmark {
 		{name: "run", runs: 15, run: measureRun},
 		{name: "runs", runs: 1, run: measureManyRuns},
 		{name: "upload", runs: 15, run: measureUpload},
-		{name: "wake", runs: 20, run: measureWake},
+		{name: "wake", runs: 50, run: measureWake},
+		{name: "burst", runs: 5, run: measureBurst},
+		{name: "steady", runs: 3, run: measureSteady},
+		{name: "idle", runs: 3, run: measureIdle},
 	}
 }
 
@@ -94,10 +95,8 @@ func newRootCommand() *cobra.Command {
 	flags.StringSliceVar(&opts.only, "only", nil, "measure these only: "+strings.Join(names, ", "))
 	flags.StringSliceVar(&opts.runtimes, "runtime", runtimeNames(), "measure these runtimes")
 	flags.IntVar(&opts.runs, "runs", 0, "how often to measure; 0 is each benchmark's own number")
-	flags.DurationVar(&opts.duration, "load-duration", 5*time.Second, "how long one load of warm lasts")
+	flags.DurationVar(&opts.duration, "load-duration", 5*time.Second, "how long one load of warm and steady lasts")
 	flags.BoolVar(&opts.verbose, "verbose", false, "print the stages of every single run")
-	flags.StringVar(&opts.wakePatch, "wake-patch", "",
-		"file with a strategic merge patch (JSON) of the Deployments of wake, to try what a change of the pods would gain")
 	flags.StringVar(&opts.markdown, "markdown", "", "write the tables into this page, between its markers")
 	return cmd
 }

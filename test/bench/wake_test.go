@@ -10,99 +10,60 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
+
+	"github.com/naeel/sless/api/v1alpha1"
+	"github.com/naeel/sless/internal/naming"
 )
 
-func originalDeployment() *appsv1.Deployment {
-	labels := map[string]string{"sless.io/function": "cart"}
+func wakeMeta(function, name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Name: name, Namespace: naming.DeployNamespace(benchNamespace), UID: types.UID(name + "-uid"),
+		Labels: map[string]string{v1alpha1.LabelFunction: function},
+	}
+}
+
+func wakeReplicas(function string, replicas int32) *appsv1.Deployment {
 	return &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{
-			Name: "cart", Namespace: "deploy", UID: "uid-1", ResourceVersion: "7", Labels: labels,
-		},
-		Spec: appsv1.DeploymentSpec{
-			Replicas: ptr.To[int32](1), Selector: &metav1.LabelSelector{MatchLabels: labels},
-			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: labels},
-				Spec: corev1.PodSpec{
-					Containers: []corev1.Container{{Name: "function", Image: "image@sha256:1"}},
-					Volumes:    []corev1.Volume{{Name: "tmp"}, {Name: "keys"}},
-				},
-			},
-		},
+		ObjectMeta: wakeMeta(function, function), Spec: appsv1.DeploymentSpec{Replicas: ptr.To(replicas)},
 	}
 }
 
-func TestWakeDeployment(t *testing.T) {
-	t.Parallel()
-	original := originalDeployment()
-	before := original.DeepCopy()
-	d, err := wakeDeployment(original, "copy", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(before, original); diff != "" {
-		t.Errorf("the original changed (-before +after):\n%s", diff)
-	}
-	want := map[string]string{wakeLabel: "copy"}
-	for what, got := range map[string]map[string]string{
-		"Deployment": d.Labels, "selector": d.Spec.Selector.MatchLabels, "pods": d.Spec.Template.Labels,
-	} {
-		// A label of sless would make it take the copy for a function of its own.
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("labels of %s (-want +got):\n%s", what, diff)
-		}
-	}
-	if *d.Spec.Replicas != 0 || d.UID != "" || d.ResourceVersion != "" || d.Namespace != "deploy" {
-		t.Errorf("the copy is %+v with %d replicas", d.ObjectMeta, *d.Spec.Replicas)
-	}
+func wakePod(function, name, node string) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: wakeMeta(function, name), Spec: corev1.PodSpec{NodeName: node}}
 }
 
-func TestWakeDeploymentPatch(t *testing.T) {
+func TestWakeMilestones(t *testing.T) {
 	t.Parallel()
-	patch := `{"spec":{"template":{"spec":{"volumes":[{"$patch":"delete","name":"tmp"}]}}}}`
-	d, err := wakeDeployment(originalDeployment(), "copy", []byte(patch))
-	if err != nil {
-		t.Fatal(err)
+	began := time.Unix(1000, 0)
+	after := func(ms int) time.Time { return began.Add(time.Duration(ms) * time.Millisecond) }
+	got := wakeMilestones([]record{
+		{at: after(1), obj: wakeReplicas("cart", 0)},
+		{at: after(2), obj: wakeReplicas("other", 1)},
+		{at: after(30), obj: wakeReplicas("cart", 1)},
+		{at: after(35), obj: wakePod("other", "other-1", ""), added: true},
+		{at: after(40), obj: wakePod("cart", "cart-1", ""), added: true},
+		{at: after(50), obj: wakePod("cart", "cart-1", "node")},
+		{at: after(60), obj: &corev1.Event{
+			InvolvedObject: corev1.ObjectReference{UID: "cart-1-uid"}, Reason: "Unhealthy",
+		}},
+		{at: after(70), obj: &corev1.Event{
+			InvolvedObject: corev1.ObjectReference{UID: "other-1-uid"}, Reason: "Unhealthy",
+		}},
+		{at: after(80), obj: &corev1.Pod{
+			ObjectMeta: wakeMeta("cart", "cart-1"), Spec: corev1.PodSpec{NodeName: "node"},
+			Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}},
+		}},
+	}, "cart")
+	want := seen{pod: "cart-1", earlyProbes: 1, reached: timeline{
+		wakeScaled: after(30), podMade: after(40), scheduled: after(50), podReady: after(80),
+	}}
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(seen{})); diff != "" {
+		t.Errorf("milestones (-want +got):\n%s", diff)
 	}
-	if volumes := d.Spec.Template.Spec.Volumes; len(volumes) != 1 || volumes[0].Name != "keys" {
-		t.Errorf("volumes %v, want the one that the patch leaves", volumes)
-	}
-	if _, err := wakeDeployment(originalDeployment(), "copy", []byte("{")); err == nil {
-		t.Error("a patch that is no JSON is taken")
-	}
-}
-
-// TestWakeObjectsFit: the objects of one function have to lead to each other.
-func TestWakeObjectsFit(t *testing.T) {
-	t.Parallel()
-	d, err := wakeDeployment(originalDeployment(), "copy", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	service, route, scaledObject := wakeService(d), wakeRoute(d), wakeScaledObject(d)
-	text := func(obj *unstructured.Unstructured, path ...string) string {
-		value, _, err := unstructured.NestedString(obj.Object, path...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return value
-	}
-	if diff := cmp.Diff(d.Spec.Template.Labels, service.Spec.Selector); diff != "" {
-		t.Errorf("the Service selects other pods (-pods +selector):\n%s", diff)
-	}
-	if got := text(route, "spec", "target", "service"); got != service.Name {
-		t.Errorf("the route leads to %s, want %s", got, service.Name)
-	}
-	if got := text(scaledObject, "spec", "scaleTargetRef", "name"); got != d.Name {
-		t.Errorf("KEDA scales %s, want %s", got, d.Name)
-	}
-	triggers, _, err := unstructured.NestedSlice(scaledObject.Object, "spec", "triggers")
-	if err != nil || len(triggers) != 1 {
-		t.Fatalf("triggers %v, error %v", triggers, err)
-	}
-	if got := text(&unstructured.Unstructured{Object: triggers[0].(map[string]any)}, "metadata", "interceptorRoute"); got != route.GetName() {
-		t.Errorf("the trigger counts calls of %s, want %s", got, route.GetName())
+	if got := wakeMilestones(nil, "cart"); len(got.reached) > 0 || got.pod != "" {
+		t.Errorf("milestones of nothing: %+v", got)
 	}
 }
 
@@ -110,20 +71,20 @@ func TestWakeParts(t *testing.T) {
 	t.Parallel()
 	began := time.Unix(1000, 0)
 	after := func(ms int) time.Time { return began.Add(time.Duration(ms) * time.Millisecond) }
-	r := &wakes{answer: sample{name: "x"}, parts: map[string]*sample{}, stages: newStages()}
-	r.add(began, seen{reached: timeline{
-		scaled: after(100), podMade: after(110), scheduled: after(130), started: after(600), loaded: after(700),
-		podReady: after(720), endpoint: after(750), answered: after(755),
+	w := newWakes("python3.11")
+	w.add(began, seen{reached: timeline{
+		wakeScaled: after(100), podMade: after(110), scheduled: after(130), started: after(600), loaded: after(700),
+		podReady: after(720), endpoint: after(750), wakeAnswered: after(755),
 	}})
 	// The log of the second pod could not be read, so that its load counts to what follows.
-	r.add(began, seen{earlyProbes: 2, reached: timeline{
-		scaled: after(50), scheduled: after(60), started: after(500), endpoint: after(800), answered: after(801),
+	w.add(began, seen{earlyProbes: 2, reached: timeline{
+		wakeScaled: after(50), scheduled: after(60), started: after(500), endpoint: after(800), wakeAnswered: after(801),
 	}})
-	if r.earlyProbes != 1 {
-		t.Errorf("%d runs in which a probe failed, want 1", r.earlyProbes)
+	if w.earlyProbes != 1 {
+		t.Errorf("%d runs in which a probe failed, want 1", w.earlyProbes)
 	}
 	got := map[string][]time.Duration{}
-	for name, s := range r.parts {
+	for name, s := range w.parts {
 		for _, value := range s.values {
 			got[name] = append(got[name], value/time.Millisecond)
 		}
@@ -134,8 +95,8 @@ func TestWakeParts(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("parts in ms (-want +got):\n%s", diff)
 	}
-	tables := r.tables("python3.11", wakerKEDA)
-	if len(tables) != 2 || tables[0].block != "wake-parts-python3.11-keda" || len(tables[0].rows) != len(wakeParts()) {
+	tables := w.tables()
+	if len(tables) != 2 || tables[0].block != "wake-parts-python3.11" || len(tables[0].rows) != len(wakeParts()) {
 		t.Errorf("tables %+v", tables)
 	}
 }
