@@ -75,7 +75,7 @@ func (b *bench) hasAutoscaler(benchmark string) (bool, error) {
 
 // scaling returns the Function as one that scales to zero.
 func scaling(fn *v1alpha1.Function, idleSeconds int32) *v1alpha1.Function {
-	fn.Spec.Scaling = &v1alpha1.FunctionScaling{MinReplicas: ptr.To[int32](0), IdleSeconds: ptr.To(idleSeconds)}
+	fn.Spec.Scaling = &v1alpha1.FunctionScaling{MinReplicas: ptr.To[int32](0), IdleSeconds: new(idleSeconds)}
 	return fn
 }
 
@@ -198,7 +198,7 @@ func (w woken) check(took time.Duration) error {
 
 // timing returns the duration that Server-Timing gives to a name.
 func timing(header http.Header, name string) (time.Duration, bool) {
-	for _, metric := range strings.Split(strings.Join(header.Values(timingHeader), ","), ",") {
+	for metric := range strings.SplitSeq(strings.Join(header.Values(timingHeader), ","), ",") {
 		parts := strings.Split(metric, ";")
 		if strings.TrimSpace(parts[0]) != name {
 			continue

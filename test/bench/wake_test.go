@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 
 	"github.com/naeel/sless/api/v1alpha1"
 	"github.com/naeel/sless/internal/naming"
@@ -26,7 +25,7 @@ func wakeMeta(function, name string) metav1.ObjectMeta {
 
 func wakeReplicas(function string, replicas int32) *appsv1.Deployment {
 	return &appsv1.Deployment{
-		ObjectMeta: wakeMeta(function, function), Spec: appsv1.DeploymentSpec{Replicas: ptr.To(replicas)},
+		ObjectMeta: wakeMeta(function, function), Spec: appsv1.DeploymentSpec{Replicas: new(replicas)},
 	}
 }
 
