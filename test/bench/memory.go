@@ -84,8 +84,8 @@ func metricOf(page []byte, name string) (float64, error) {
 	return 0, fmt.Errorf("there is no metric %s", name)
 }
 
-func mebibytes(bytes float64) float64 { return bytes / (1 << 20) }
+func mebibytes(size float64) float64 { return size / (1 << 20) }
 
-func showMemory(bytes float64) string {
-	return strconv.FormatFloat(mebibytes(bytes), 'f', 1, 64) + " MiB"
+func showMemory(size float64) string {
+	return strconv.FormatFloat(mebibytes(size), 'f', 1, 64) + " MiB"
 }
