@@ -72,8 +72,8 @@ test: ## Run the unit tests and the tests against a real API server.
 	echo "make test: all tests passed"
 
 .PHONY: test-e2e
-test-e2e: ## Run the stories of users on a real cluster.
-	@if [ "$(CLUSTER)" = local ]; then go run ./hack/demo deploy $(KEDA_FLAG); fi
+test-e2e: ## Run the stories of users on a real cluster. KEDA=0: without those of functions that scale.
+	@if [ "$(CLUSTER)" = local ]; then go run ./hack/demo deploy $(if $(filter 0 false,$(KEDA)),,--keda); fi
 	SLESS_E2E_CLUSTER=$(CLUSTER) go test -tags=e2e ./test/e2e/ -count=1 -timeout=40m -v -ginkgo.v $(TEST_ARGS)
 
 .PHONY: setup-envtest envtest
