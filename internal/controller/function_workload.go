@@ -101,7 +101,14 @@ func wantedReplicas(s *functionScope) *int32 {
 
 // applyOwned applies an object of the Function, unless one of that name belongs to somebody else.
 func (r *FunctionReconciler) applyOwned(ctx context.Context, s *functionScope, wanted, existing client.Object) error {
-	found, err := find(ctx, r.Client, r.APIReader, client.ObjectKeyFromObject(wanted), existing)
+	return r.applyOwnedOf(ctx, s, r.Client, wanted, existing)
+}
+
+// applyOwnedOf does that for an object that the given cache holds.
+func (r *FunctionReconciler) applyOwnedOf(
+	ctx context.Context, s *functionScope, cached client.Reader, wanted, existing client.Object,
+) error {
+	found, err := find(ctx, cached, r.APIReader, client.ObjectKeyFromObject(wanted), existing)
 	if err != nil {
 		return err
 	}
