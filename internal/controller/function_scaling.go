@@ -72,11 +72,12 @@ func (r *FunctionReconciler) ensureScaling(ctx context.Context, s *functionScope
 		return nil
 	}
 	options := resources.ScalingOptions{
-		Scaler:          r.Config.Scaling.Scaler,
-		StartupTimeout:  time.Duration(r.Config.Scaling.StartupTimeoutSeconds) * time.Second,
-		PollingInterval: time.Duration(r.Config.Scaling.PollingIntervalSeconds) * time.Second,
-		Mirrors:         slices.Collect(maps.Values(s.mirrors)),
-		Paused:          s.disabled != "",
+		Scaler:             r.Config.Scaling.Scaler,
+		StartupTimeout:     time.Duration(r.Config.Scaling.StartupTimeoutSeconds) * time.Second,
+		PollingInterval:    time.Duration(r.Config.Scaling.PollingIntervalSeconds) * time.Second,
+		DefaultConcurrency: s.runtime.DefaultConcurrency,
+		Mirrors:            slices.Collect(maps.Values(s.mirrors)),
+		Paused:             s.disabled != "",
 	}
 	route := resources.InterceptorRoute(s.fn, options)
 	if err := r.applyOwnedOf(ctx, s, r.scaler.objects, route, &httpv1beta1.InterceptorRoute{}); err != nil {

@@ -60,7 +60,11 @@ func (r *FunctionReconciler) ensureDeployNamespace(ctx context.Context, s *funct
 	if err := apply(ctx, r.Client, wanted); err != nil {
 		return err
 	}
-	return apply(ctx, r.Client, resources.NetworkPolicy(s.fn.Namespace, r.Config.Gateway.Namespace, r.Config.Scaling.Namespace))
+	callers := []string{r.Config.Gateway.Namespace}
+	if s.autoscaler {
+		callers = append(callers, r.Config.Scaling.Namespace)
+	}
+	return apply(ctx, r.Client, resources.NetworkPolicy(s.fn.Namespace, callers...))
 }
 
 // ensureWorkload makes the Deployment and the Service agree with the Function.
