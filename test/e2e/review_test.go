@@ -230,6 +230,7 @@ func markPrograms(ctx context.Context, mark string) {
 				s.AvailableReplicas == s.UpdatedReplicas
 		}).Should(BeTrue(), name+" must roll out")
 	}
+	waitManagers(ctx, 1)
 }
 
 // fromConfigMap makes a Function whose code is a ConfigMap.
