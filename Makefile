@@ -3,6 +3,9 @@ IMG ?= ghcr.io/naeel/sless:v0.1.0
 # The cluster of the demo and of the end-to-end tests: local (this machine becomes a node, Debian and root needed) or
 # current (that of the current kubeconfig, on which `make deploy` has put sless).
 CLUSTER ?= local
+# KEDA=1 also puts KEDA and its http-add-on on the local cluster, so that functions can scale to zero.
+KEDA ?=
+KEDA_FLAG = $(if $(filter-out 0 false,$(KEDA)),--keda)
 CONTAINER_TOOL ?= docker
 KUBECTL ?= kubectl
 
@@ -40,11 +43,12 @@ help: ## Show this help.
 
 .PHONY: demo
 demo: ## Start a real cluster, put sless on it, apply two functions and call them.
-	@go run ./hack/demo --cluster=$(CLUSTER)
+	@go run ./hack/demo --cluster=$(CLUSTER) $(KEDA_FLAG)
 
 .PHONY: cluster-up
-cluster-up: ## Start the local cluster, or what is missing of it. Builds it first when needed.
-	@if [ "$(CLUSTER)" = current ]; then "$(KUBECTL)" get nodes; else go run ./hack/cluster up; fi
+cluster-up: ## Start the local cluster, or what is missing of it. Builds it first when needed. KEDA=1: with KEDA.
+	@if [ "$(CLUSTER)" = current ]; then "$(KUBECTL)" get nodes; \
+		else go run $(if $(KEDA_FLAG),./hack/demo keda,./hack/cluster up); fi
 
 .PHONY: cluster-down
 cluster-down: ## Stop the local cluster and remove everything it made.
@@ -56,7 +60,7 @@ cluster-status: ## Show the parts of the local cluster.
 
 .PHONY: cluster-deploy
 cluster-deploy: ## Put the code of this checkout on the local cluster, without functions.
-	@go run ./hack/demo deploy
+	@go run ./hack/demo deploy $(KEDA_FLAG)
 
 ##@ Test
 
@@ -69,7 +73,7 @@ test: ## Run the unit tests and the tests against a real API server.
 
 .PHONY: test-e2e
 test-e2e: ## Run the stories of users on a real cluster.
-	@if [ "$(CLUSTER)" = local ]; then go run ./hack/demo deploy; fi
+	@if [ "$(CLUSTER)" = local ]; then go run ./hack/demo deploy $(KEDA_FLAG); fi
 	SLESS_E2E_CLUSTER=$(CLUSTER) go test -tags=e2e ./test/e2e/ -count=1 -timeout=40m -v -ginkgo.v $(TEST_ARGS)
 
 .PHONY: setup-envtest envtest
@@ -90,7 +94,7 @@ fuzz: ## Fuzz the archive package, a minute for each target.
 
 .PHONY: bench
 bench: ## Measure on a real cluster and print tables (docs/benchmarks.md).
-	@if [ "$(CLUSTER)" = local ]; then go run ./hack/demo deploy; fi
+	@if [ "$(CLUSTER)" = local ]; then go run ./hack/demo deploy $(KEDA_FLAG); fi
 	@go run ./test/bench --cluster=$(CLUSTER) $(BENCH_ARGS)
 
 ##@ Develop

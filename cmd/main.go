@@ -113,10 +113,15 @@ func run(ctx context.Context, opts options) error {
 	if err := mgr.Add(ensureBucket(store)); err != nil {
 		return fmt.Errorf("adding the check of the bucket: %w", err)
 	}
+	gate, err := reviewGate(store)
+	if err != nil {
+		return err
+	}
+	deps.Review = gate
 	if err := controller.Setup(ctx, mgr, controllerNames(opts.controllers), deps); err != nil {
 		return err
 	}
-	if err := hooks.setup(ctx, mgr, deps); err != nil {
+	if err := hooks.setup(ctx, mgr, deps, gate); err != nil {
 		return err
 	}
 	// +kubebuilder:scaffold:builder
@@ -203,12 +208,8 @@ func dependencies(cfg *config.Config) (controller.Dependencies, *objectstore.S3,
 	if err != nil {
 		return none, nil, fmt.Errorf("setting up the registry: %w", err)
 	}
-	gate, err := reviewGate(store)
-	if err != nil {
-		return none, nil, err
-	}
 	return controller.Dependencies{
-		Config: cfg, Catalogue: catalogue, Store: store, Images: images, Review: gate, Clock: clock.RealClock{},
+		Config: cfg, Catalogue: catalogue, Store: store, Images: images, Clock: clock.RealClock{},
 	}, store, nil
 }
 

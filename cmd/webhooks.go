@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"github.com/naeel/sless/internal/controller"
+	"github.com/naeel/sless/internal/validator"
 	"github.com/naeel/sless/internal/webhook/certificates"
 	webhookv1alpha1 "github.com/naeel/sless/internal/webhook/v1alpha1"
 )
@@ -66,11 +67,15 @@ func newWebhooks(opts webhookOptions) *webhooks {
 }
 
 // setup registers the webhooks, on every replica. The manager is not ready before the API server can reach them.
-func (w *webhooks) setup(ctx context.Context, mgr ctrl.Manager, deps controller.Dependencies) error {
+func (w *webhooks) setup(
+	ctx context.Context, mgr ctrl.Manager, deps controller.Dependencies, gate *validator.Gate,
+) error {
 	if !w.opts.enabled {
 		return nil
 	}
-	err := webhookv1alpha1.Setup(mgr, webhookv1alpha1.Dependencies{Catalogue: deps.Catalogue, Clock: deps.Clock})
+	err := webhookv1alpha1.Setup(mgr, webhookv1alpha1.Dependencies{
+		Catalogue: deps.Catalogue, Clock: deps.Clock, Reviewer: webhookv1alpha1.NewReviewer(gate, deps.Catalogue),
+	})
 	if err != nil {
 		return fmt.Errorf("setting up the webhooks: %w", err)
 	}

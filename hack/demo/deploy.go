@@ -29,6 +29,33 @@ type deployment struct {
 // deploy starts the local cluster and brings everything on it up to date: images, registry, object store, sless. On a
 // cluster where nothing changed it writes nothing.
 func deploy(ctx context.Context, opts options, printer *progress.Printer) (*deployment, error) {
+	d, err := startCluster(ctx, opts, printer)
+	if err != nil {
+		return nil, err
+	}
+	images, err := d.loadImages(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.applyManifests(ctx, images["sless"]); err != nil {
+		return nil, err
+	}
+	if err := d.waitFor(ctx, "registry and object store", "sless-demo", "registry", "s3"); err != nil {
+		return nil, err
+	}
+	if err := d.run(ctx, io.Discard, "go", "run", "./hack/images", "runtimes"); err != nil {
+		return nil, fmt.Errorf("making the runtime images: %w", err)
+	}
+	if opts.keda {
+		if err := d.deployKEDA(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return d, d.waitFor(ctx, "sless", "sless-system", "sless-controller-manager", "sless-gateway")
+}
+
+// startCluster starts the local cluster, or what is missing of it.
+func startCluster(ctx context.Context, opts options, printer *progress.Printer) (*deployment, error) {
 	if opts.cluster != clusterLocal {
 		return nil, errors.New("deploy works on the local cluster; docs/install.md tells how to install sless on another one")
 	}
@@ -40,23 +67,7 @@ func deploy(ctx context.Context, opts options, printer *progress.Printer) (*depl
 	if err := d.run(ctx, os.Stdout, "go", "run", "./hack/cluster", "up"); err != nil {
 		return nil, fmt.Errorf("starting the cluster: %w", err)
 	}
-	if err := d.findKubectl(ctx); err != nil {
-		return nil, err
-	}
-	slessImage, err := d.loadImages(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if err := d.applyManifests(ctx, slessImage); err != nil {
-		return nil, err
-	}
-	if err := d.waitFor(ctx, "registry and object store", "sless-demo", "registry", "s3"); err != nil {
-		return nil, err
-	}
-	if err := d.run(ctx, io.Discard, "go", "run", "./hack/images", "runtimes"); err != nil {
-		return nil, fmt.Errorf("making the runtime images: %w", err)
-	}
-	return d, d.waitFor(ctx, "sless", "sless-system", "sless-controller-manager", "sless-gateway")
+	return d, d.findKubectl(ctx)
 }
 
 func (d *deployment) findKubectl(ctx context.Context) error {
@@ -76,33 +87,30 @@ func (d *deployment) findKubectl(ctx context.Context) error {
 	return nil
 }
 
-// loadImages makes the images that the node needs before there is a registry, and returns the reference of sless' own.
-func (d *deployment) loadImages(ctx context.Context) (string, error) {
+// loadImages makes the images that the node needs before there is a registry, those with the given names or the usual ones.
+// It returns their references by name.
+func (d *deployment) loadImages(ctx context.Context, names ...string) (map[string]string, error) {
 	out := &bytes.Buffer{}
-	if err := d.run(ctx, out, "go", "run", "./hack/images", "node", "--output=json"); err != nil {
-		return "", fmt.Errorf("making the images: %w", err)
+	err := d.run(ctx, out, "go", "run", "./hack/images", "node", "--output=json", "--only="+strings.Join(names, ","))
+	if err != nil {
+		return nil, fmt.Errorf("making the images: %w", err)
 	}
 	made := struct {
 		Images []struct{ Name, Ref, Archive string } `json:"images"`
 	}{}
 	if err := json.Unmarshal(out.Bytes(), &made); err != nil {
-		return "", fmt.Errorf("reading the list of images: %w", err)
+		return nil, fmt.Errorf("reading the list of images: %w", err)
 	}
 	args := []string{"run", "./hack/cluster", "load"}
-	ref := ""
+	refs := map[string]string{}
 	for _, image := range made.Images {
 		args = append(args, image.Archive)
-		if image.Name == "sless" {
-			ref = image.Ref
-		}
-	}
-	if ref == "" {
-		return "", errors.New("the list of images has none called sless")
+		refs[image.Name] = image.Ref
 	}
 	if err := d.run(ctx, os.Stdout, "go", args...); err != nil {
-		return "", fmt.Errorf("loading the images into the node: %w", err)
+		return nil, fmt.Errorf("loading the images into the node: %w", err)
 	}
-	return ref, nil
+	return refs, nil
 }
 
 func (d *deployment) applyManifests(ctx context.Context, slessImage string) error {
@@ -111,12 +119,17 @@ func (d *deployment) applyManifests(ctx context.Context, slessImage string) erro
 		if err != nil {
 			return "", err
 		}
-		out := &bytes.Buffer{}
-		if err := d.kube(ctx, out, "apply", "--server-side", "--force-conflicts", "--kustomize", overlay); err != nil {
-			return "", err
-		}
-		return fmt.Sprintf("%d objects", strings.Count(out.String(), "\n")), nil
+		return d.apply(ctx, overlay)
 	})
+}
+
+// apply applies a kustomization and tells how many objects it has.
+func (d *deployment) apply(ctx context.Context, overlay string) (string, error) {
+	out := &bytes.Buffer{}
+	if err := d.kube(ctx, out, "apply", "--server-side", "--force-conflicts", "--kustomize", overlay); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%d objects", strings.Count(out.String(), "\n")), nil
 }
 
 // waitFor waits until Deployments have rolled out. kubectl says what it waits for, and gives up after some minutes.
@@ -126,13 +139,18 @@ func (d *deployment) waitFor(ctx context.Context, what, namespace string, names 
 			say("waiting for %s", name)
 			err := d.kube(ctx, &bytes.Buffer{}, "--namespace", namespace, "rollout", "status", "deployment/"+name, "--timeout=5m")
 			if err != nil {
-				state := &bytes.Buffer{}
-				_ = d.kube(ctx, state, "--namespace", namespace, "get", "pods,events")
-				return "", fmt.Errorf("%w\n%s", err, state)
+				return "", d.withState(ctx, namespace, err)
 			}
 		}
 		return "ready", nil
 	})
+}
+
+// withState adds what happens in a namespace to an error.
+func (d *deployment) withState(ctx context.Context, namespace string, err error) error {
+	state := &bytes.Buffer{}
+	_ = d.kube(ctx, state, "--namespace", namespace, "get", "pods,events")
+	return fmt.Errorf("%w\n%s", err, state)
 }
 
 func (d *deployment) kube(ctx context.Context, out *bytes.Buffer, args ...string) error {

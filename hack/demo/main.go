@@ -35,6 +35,8 @@ func main() {
 type options struct {
 	cluster  string
 	checkout string
+	// keda also puts KEDA on the local cluster.
+	keda bool
 }
 
 // Values of --cluster.
@@ -62,7 +64,15 @@ func newRootCommand() *cobra.Command {
 	}
 	root.PersistentFlags().StringVar(&opts.cluster, "cluster", clusterLocal,
 		"local: the cluster of make cluster-up; current: that of the current kubeconfig, where sless is installed already")
+	root.PersistentFlags().BoolVar(&opts.keda, "keda", false, "also put KEDA and its http-add-on on the local cluster")
 	root.AddCommand(&cobra.Command{
+		Use:   "keda",
+		Short: "Start the local cluster and put KEDA with its http-add-on on it, without sless",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return upWithKEDA(cmd.Context(), opts, progress.New(os.Stdout, time.Now))
+		},
+	}, &cobra.Command{
 		Use:   "deploy",
 		Short: "Start the local cluster and put sless on it, without functions",
 		Args:  cobra.NoArgs,

@@ -258,6 +258,23 @@ func TestNodeImagesRefusesUnknownName(t *testing.T) {
 	}
 }
 
+func TestNodeImagesLeavesOutOptionalOnes(t *testing.T) {
+	t.Parallel()
+	// This checkout has no programs and no tools modules, so that each image fails, with its name in the error.
+	w := testWorkshop(t, "x")
+	for _, maker := range kedaImageMakers() {
+		if !maker.optional {
+			t.Errorf("image %s is made when nobody asks for it", maker.name)
+		}
+		if _, err := w.nodeImages(t.Context(), []string{maker.name}); err == nil || !strings.Contains(err.Error(), maker.name) {
+			t.Errorf("error %v, want one of image %s", err, maker.name)
+		}
+	}
+	if _, err := w.nodeImages(t.Context(), nil); err == nil || strings.Contains(err.Error(), "keda") {
+		t.Errorf("error %v, want one of the first usual image", err)
+	}
+}
+
 func TestPrintResults(t *testing.T) {
 	t.Parallel()
 	results := []result{{Name: "a", Ref: "h/a:1", Archive: "/a.tar", Bytes: 5}}

@@ -64,7 +64,7 @@ func newNodeCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVarP(&output, "output", "o", outputText, "text or json")
-	cmd.Flags().StringSliceVar(&only, "only", nil, "names of the images to make (default all): "+
+	cmd.Flags().StringSliceVar(&only, "only", nil, "names of the images to make (default all without KEDA's): "+
 		strings.Join(nodeImageNames(), ", "))
 	cmd.Flags().BoolVar(&load, "load", false, "also import them into the node of the local cluster")
 	return cmd
@@ -86,7 +86,7 @@ func (w *workshop) load(ctx context.Context, results []result) error {
 	})
 }
 
-// nodeImages makes the archives of the images with the given names, all when there are none.
+// nodeImages makes the archives of the images with the given names, all but the optional ones when there are none.
 func (w *workshop) nodeImages(ctx context.Context, only []string) ([]result, error) {
 	names := nodeImageNames()
 	for _, name := range only {
@@ -96,7 +96,7 @@ func (w *workshop) nodeImages(ctx context.Context, only []string) ([]result, err
 	}
 	var results []result
 	for _, maker := range nodeImageMakers() {
-		if len(only) > 0 && !slices.Contains(only, maker.name) {
+		if !slices.Contains(only, maker.name) && (len(only) > 0 || maker.optional) {
 			continue
 		}
 		img, err := maker.make(ctx, w)

@@ -30,17 +30,19 @@ var registryConfig []byte
 
 type nodeImageMaker struct {
 	name string
-	make func(context.Context, *workshop) (*nodeImage, error)
+	// optional images are made only when they are asked for by name.
+	optional bool
+	make     func(context.Context, *workshop) (*nodeImage, error)
 }
 
 // nodeImageMakers lists the images with the quickest and most often changed first.
 func nodeImageMakers() []nodeImageMaker {
-	return []nodeImageMaker{
-		{"sless", makeSless},
-		{"registry", makeRegistry},
-		{"versitygw", makeVersitygw},
-		{"kaniko", makeKaniko},
-	}
+	return append([]nodeImageMaker{
+		{name: "sless", make: makeSless},
+		{name: "registry", make: makeRegistry},
+		{name: "versitygw", make: makeVersitygw},
+		{name: "kaniko", make: makeKaniko},
+	}, kedaImageMakers()...)
 }
 
 func nodeImageNames() []string {

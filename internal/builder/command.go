@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package builder holds the steps of a build pod that are our own: fetch brings the source from the object store into
-// the pod, push brings the image that was built to the registry. clone, in a pod of its own, brings the files of a git
-// repository to the object store. They hold credentials, so no code of a user runs in their containers; and they know
-// nothing of Kubernetes. Beside them, invoke calls a function once, for a cron Trigger.
+// the pod, pull the image that the build starts from, and push brings the image that was built to the registry. clone, in
+// a pod of its own, brings the files of a git repository to the object store. They hold credentials, so no code of a user
+// runs in their containers; and they know nothing of Kubernetes. Beside them, invoke calls a function once, for a cron
+// Trigger.
 //
 // A step that fails writes one line `<Reason>: <sentence>` to the termination log of its container, where the
 // controller reads it, and exits with 1.
@@ -105,6 +106,8 @@ func usageReason(args []string) string {
 	switch {
 	case slices.Contains(args, "push"):
 		return ReasonPushFailed
+	case slices.Contains(args, "pull"):
+		return ReasonPullFailed
 	case slices.Contains(args, "clone"):
 		return report.Failed
 	case slices.Contains(args, "invoke"):
@@ -124,7 +127,7 @@ func (p *Program) command() *cobra.Command {
 	root.SetErr(p.Stderr)
 	root.PersistentFlags().StringVar(&p.terminationLog, "termination-log", defaultTerminationLog,
 		"file for the result of the step")
-	root.AddCommand(p.fetchCommand(), p.pushCommand(), p.cloneCommand(), p.invokeCommand())
+	root.AddCommand(p.fetchCommand(), p.pullCommand(), p.pushCommand(), p.cloneCommand(), p.invokeCommand())
 	return root
 }
 

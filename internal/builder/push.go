@@ -13,10 +13,10 @@ import (
 )
 
 type pushOptions struct {
+	registryOptions
+
 	tar, target, base string
-	insecure, labels  []string
-	caFile            string
-	config            string
+	labels            []string
 }
 
 func (p *Program) pushCommand() *cobra.Command {
@@ -35,10 +35,7 @@ func (p *Program) pushCommand() *cobra.Command {
 	flags.StringVar(&opts.base, "base", "",
 		"image that this one was built on; its layers are not sent when it is in the same registry")
 	flags.StringArrayVar(&opts.labels, "label", nil, "NAME=VALUE to set on the image; repeatable")
-	flags.StringArrayVar(&opts.insecure, "insecure-registry", nil, "host:port that is spoken to in plain HTTP; repeatable")
-	flags.StringVar(&opts.caFile, "registry-ca-file", "", "file with certificates that are trusted besides the system's")
-	flags.StringVar(&opts.config, "registry-config", "",
-		"docker config.json with the credentials (default: in the folder DOCKER_CONFIG, or in the home directory)")
+	opts.bind(flags)
 	for _, name := range []string{"tar", "target"} {
 		// The flag exists, so there is no error.
 		_ = command.MarkFlagRequired(name)
@@ -47,11 +44,7 @@ func (p *Program) pushCommand() *cobra.Command {
 }
 
 func (p *Program) push(ctx context.Context, opts pushOptions) error {
-	cfg := image.Config{Insecure: opts.insecure, CAFile: opts.caFile}
-	if opts.config != "" {
-		cfg.Keychain = image.KeychainFromFile(opts.config)
-	}
-	registry, err := image.New(cfg)
+	registry, err := opts.open()
 	if err != nil {
 		return &stepError{ReasonPushFailed, err}
 	}

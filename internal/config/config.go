@@ -47,11 +47,12 @@ type Registry struct {
 	RuntimeHost string `json:"runtimeHost"`
 	// Insecure lists the hosts (with port) that are spoken to by plain HTTP.
 	Insecure []string `json:"insecure"`
-	// CAFile is a PEM file of further certificate authorities.
+	// CAFile is a PEM file of further certificate authorities. The manager hands it on to the pods of builds.
 	CAFile string `json:"caFile"`
 	// DockerConfigFile is a docker config.json with credentials. Without it the registry is used anonymously.
 	DockerConfigFile string `json:"dockerConfigFile"`
-	// PushSecretName names a Secret of type kubernetes.io/dockerconfigjson in the builds namespace, for the push step.
+	// PushSecretName names a Secret of type kubernetes.io/dockerconfigjson in the builds namespace, for the steps of a build
+	// that read the runtime image and push the result.
 	PushSecretName string `json:"pushSecretName"`
 }
 
@@ -67,7 +68,7 @@ type ObjectStore struct {
 	PathStyle bool `json:"pathStyle"`
 	// Insecure speaks plain HTTP.
 	Insecure bool `json:"insecure"`
-	// CAFile is a PEM file of further certificate authorities.
+	// CAFile is a PEM file of further certificate authorities. The manager hands it on to the pods of builds.
 	CAFile string `json:"caFile"`
 	// SecretName names a Secret in the builds namespace with accessKey and secretKey, for the fetch step
 	// (sless-object-store by default).
@@ -82,6 +83,8 @@ type Builds struct {
 	KanikoImage string `json:"kanikoImage"`
 	// BuilderImage is the image with /builder, normally that of the manager.
 	BuilderImage string `json:"builderImage"`
+	// ImagePullSecretName names a Secret in the builds namespace with which nodes pull the two images above.
+	ImagePullSecretName string `json:"imagePullSecretName"`
 	// MaxConcurrent is the number of builds that run at once (3 by default). Further ones wait.
 	MaxConcurrent int `json:"maxConcurrent"`
 	// CABundleConfigMap names a ConfigMap in the builds namespace whose key ca.crt holds the certificate authorities that
@@ -99,7 +102,8 @@ type Functions struct {
 	Resources corev1.ResourceRequirements `json:"resources"`
 	// MaxBodyBytes is the largest request body (32 MiB by default).
 	MaxBodyBytes int64 `json:"maxBodyBytes"`
-	// ImagePullSecretName names a Secret of the deploy namespace for pulling images.
+	// ImagePullSecretName names a Secret of type kubernetes.io/dockerconfigjson in the namespace of sless (that of the
+	// gateway), with which nodes pull the images of functions. It is copied to every deploy namespace.
 	ImagePullSecretName string `json:"imagePullSecretName"`
 }
 

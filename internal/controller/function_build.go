@@ -251,6 +251,8 @@ func (r *FunctionReconciler) buildOptions(s *functionScope, build dependencyBuil
 		StoreSecret:        store.SecretName,
 		InsecureRegistries: r.Config.Registry.Insecure,
 		PushSecret:         r.Config.Registry.PushSecretName,
+		ImagePullSecret:    builds.ImagePullSecretName,
+		Authorities:        r.Config.AuthorityNames(),
 		CABundleConfigMap:  builds.CABundleConfigMap,
 		Env:                build.env,
 		IndexFiles:         slices.Sorted(maps.Keys(build.indexFiles)),
@@ -288,6 +290,16 @@ func buildTimeout(fn *v1alpha1.Function) int32 {
 func (r *FunctionReconciler) startBuild(ctx context.Context, s *functionScope, build dependencyBuild, job *batchv1.Job) error {
 	if len(build.indexFiles) > 0 {
 		if err := apply(ctx, r.Client, resources.BuildSecret(job, build.indexFiles)); err != nil {
+			return err
+		}
+	}
+	authorities, err := r.Config.Authorities()
+	if err != nil {
+		return platform(v1alpha1.ConditionBuilt, v1alpha1.ReasonInternalError,
+			"the certificate authorities of the platform cannot be read", err)
+	}
+	if len(authorities) > 0 {
+		if err := apply(ctx, r.Client, resources.BuildAuthorities(job, authorities)); err != nil {
 			return err
 		}
 	}

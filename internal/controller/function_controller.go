@@ -87,6 +87,7 @@ func (r *FunctionReconciler) Reconcile(ctx context.Context, req ctrl.Request) (c
 		r.ensureDependencies,
 		r.ensureImage,
 		r.ensureDeployNamespace,
+		r.ensurePullSecret,
 		r.ensureMirrors,
 		r.ensureWorkload,
 		r.removeOldMirrors,

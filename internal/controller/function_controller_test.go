@@ -673,7 +673,8 @@ var _ = Describe("A Function that refers to a Secret", func() {
 		readyIs(ctx, fn, "True/Ready")
 		copies := func() []corev1.Secret {
 			list := &corev1.SecretList{}
-			Expect(k8sClient.List(ctx, list, client.InNamespace(naming.DeployNamespace(namespace)))).To(Succeed())
+			Expect(k8sClient.List(ctx, list, client.InNamespace(naming.DeployNamespace(namespace)),
+				client.HasLabels{v1alpha1.LabelOwnerUID})).To(Succeed())
 			return list.Items
 		}
 		Expect(copies()).To(HaveLen(1))

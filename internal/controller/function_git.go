@@ -292,6 +292,7 @@ func (r *FunctionReconciler) gitOptions(
 		Known:             fetch.Known,
 		CredentialFiles:   slices.Sorted(maps.Keys(credentials)),
 		BuilderImage:      cfg.Builds.BuilderImage,
+		ImagePullSecret:   cfg.Builds.ImagePullSecretName,
 		StoreEnv:          storeEnv(cfg.ObjectStore),
 		StoreSecret:       cfg.ObjectStore.SecretName,
 		CABundleConfigMap: cfg.Builds.CABundleConfigMap,

@@ -5,6 +5,7 @@ package controller
 import (
 	"bytes"
 	"context"
+	"maps"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -118,9 +119,7 @@ func runFetch(ctx context.Context, fn *v1alpha1.Function) {
 func endFetch(ctx context.Context, job *batchv1.Job, code int32, message string) {
 	GinkgoHelper()
 	labels := map[string]string{batchv1.JobNameLabel: job.Name}
-	for key, value := range job.Spec.Template.Labels {
-		labels[key] = value
-	}
+	maps.Copy(labels, job.Spec.Template.Labels)
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			GenerateName: job.Name + "-", Namespace: job.Namespace, Labels: labels, Annotations: job.Spec.Template.Annotations,

@@ -106,8 +106,8 @@ func (r *FunctionReconciler) removeOldMirrors(ctx context.Context, s *functionSc
 }
 
 // functionsReferringTo leads from a Secret or ConfigMap to the Functions of its namespace that refer to it.
-func (r *FunctionReconciler) functionsReferringTo(kind resources.SourceKind) handler.EventHandler {
-	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, obj client.Object) []reconcile.Request {
+func (r *FunctionReconciler) functionsReferringTo(kind resources.SourceKind) handler.MapFunc {
+	return func(ctx context.Context, obj client.Object) []reconcile.Request {
 		functions := &v1alpha1.FunctionList{}
 		if err := r.List(ctx, functions, client.InNamespace(obj.GetNamespace()),
 			client.MatchingFields{indexFunctionReference: referenceKey(kind, obj.GetName())}); err != nil {
@@ -119,7 +119,7 @@ func (r *FunctionReconciler) functionsReferringTo(kind resources.SourceKind) han
 			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&functions.Items[i])})
 		}
 		return requests
-	})
+	}
 }
 
 // metadataList is a list that the cache serves from metadata alone.

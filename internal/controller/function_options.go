@@ -18,6 +18,6 @@ func podOptions(
 		DefaultConcurrency: rt.DefaultConcurrency,
 		MaxBodyBytes:       cfg.Functions.MaxBodyBytes,
 		Mirrors:            mirrors,
-		ImagePullSecret:    cfg.Functions.ImagePullSecretName,
+		ImagePullSecret:    pullSecretName(cfg),
 	}
 }

@@ -37,8 +37,8 @@ func (r *FunctionReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&appsv1.Deployment{}, toFunction).
 		Watches(&corev1.Service{}, toFunction).
 		Watches(&corev1.Pod{}, toFunction).
-		WatchesMetadata(&corev1.Secret{}, r.functionsReferringTo(resources.SourceSecret)).
-		WatchesMetadata(&corev1.ConfigMap{}, r.functionsReferringTo(resources.SourceConfigMap)).
+		WatchesMetadata(&corev1.Secret{}, r.functionsOfSecret()).
+		WatchesMetadata(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(r.functionsReferringTo(resources.SourceConfigMap))).
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.functionsOfDeployNamespace)).
 		Watches(&networkingv1.NetworkPolicy{}, handler.EnqueueRequestsFromMapFunc(r.functionsOfDeployNamespace)).
 		Watches(&batchv1.Job{}, handler.EnqueueRequestsFromMapFunc(functionsForBuild(mgr.GetClient()))).

@@ -5,6 +5,7 @@ package controller
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -79,12 +80,15 @@ func theJob(ctx context.Context, fj *v1alpha1.FunctionJob) *batchv1.Job {
 	return &jobs.Items[0]
 }
 
+var runPods atomic.Int32
+
 // runPod plays the part of the Job controller: it makes the pod of an attempt.
 func runPod(ctx context.Context, job *batchv1.Job) *corev1.Pod {
 	GinkgoHelper()
+	// Of pods of the same second the name tells which came first. In a cluster a Job lets more time pass.
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			GenerateName: job.Name + "-", Namespace: job.Namespace,
+			Name: fmt.Sprintf("%s-%04d", job.Name, runPods.Add(1)), Namespace: job.Namespace,
 			Labels: job.Spec.Template.Labels, Annotations: job.Spec.Template.Annotations,
 		},
 		Spec: job.Spec.Template.Spec,
@@ -260,6 +264,7 @@ var _ = Describe("A FunctionJob", func() {
 	It("runs a Function that is switched off, and is deleted when its time is over", func(ctx SpecContext) {
 		fn := testutil.MakeFunction("off", newNamespace(ctx)).File("handler.py", pythonHandler).Replicas(0).Obj()
 		Expect(k8sClient.Create(ctx, fn)).To(Succeed())
+		endPreflight(ctx, preflightOf(ctx, fn), 0, "")
 		rollOut(ctx, fn)
 		readyIs(ctx, fn, "False/ScaledToZero")
 		fj := testutil.MakeJob("short", fn.Namespace, fn.Name).Run(1).TTL(0).Obj()

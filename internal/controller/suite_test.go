@@ -94,8 +94,10 @@ var _ = BeforeSuite(func() {
 	Expect(err).NotTo(HaveOccurred())
 
 	platformS = startPlatform()
-	builds := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: platformS.config.Builds.Namespace}}
-	Expect(k8sClient.Create(ctx, builds)).To(Succeed())
+	for _, name := range []string{platformS.config.Builds.Namespace, platformS.config.Gateway.Namespace} {
+		Expect(k8sClient.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})).To(Succeed())
+	}
+	Expect(k8sClient.Create(ctx, pullSecret())).To(Succeed())
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
 		Scheme: scheme.Scheme, Cache: CacheOptions(), Metrics: metricsserver.Options{BindAddress: "0"},
 	})
@@ -111,6 +113,15 @@ var _ = BeforeSuite(func() {
 		Expect(mgr.Start(ctx)).To(Succeed())
 	}()
 })
+
+// pullSecret is the operator's Secret for pulling images.
+func pullSecret() *corev1.Secret {
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: "registry-login", Namespace: "sless-system"},
+		Type:       corev1.SecretTypeDockerConfigJson,
+		Data:       map[string][]byte{corev1.DockerConfigJsonKey: []byte(`{"auths":{}}`)},
+	}
+}
 
 // startPlatform starts the servers and puts the runtime images into the registry.
 func startPlatform() *testPlatform {
@@ -134,7 +145,7 @@ func startPlatform() *testPlatform {
 		Git: config.Git{
 			Interval: &metav1.Duration{Duration: time.Hour}, TimeoutSeconds: 60, MaxBytes: 1 << 20, MaxConcurrent: 2,
 		},
-		Functions: config.Functions{MaxBodyBytes: 1 << 20},
+		Functions: config.Functions{MaxBodyBytes: 1 << 20, ImagePullSecretName: "registry-login"},
 		// The tests make the passes themselves.
 		Cleanup: config.Cleanup{
 			Grace: metav1.Duration{Duration: 24 * time.Hour}, Interval: metav1.Duration{Duration: 1000 * time.Hour},

@@ -70,9 +70,9 @@ func deleteTrigger(ctx context.Context, t *v1alpha1.Trigger) {
 }
 
 // readyFunction creates a Function and plays the kubelet's part until it is ready.
-func readyFunction(ctx context.Context, name, namespace string) *v1alpha1.Function {
+func readyFunction(ctx context.Context, namespace string) *v1alpha1.Function {
 	GinkgoHelper()
-	fn := testutil.MakeFunction(name, namespace).File("handler.py", pythonHandler).Obj()
+	fn := testutil.MakeFunction("cart", namespace).File("handler.py", pythonHandler).Obj()
 	Expect(k8sClient.Create(ctx, fn)).To(Succeed())
 	rollOut(ctx, fn)
 	readyIs(ctx, fn, "True/Ready")
@@ -166,7 +166,7 @@ var _ = Describe("A cron Trigger", Serial, func() {
 		triggerIs(ctx, t, "False/FunctionNotFound")
 		Expect(suspended(ctx, t)()).To(Equal("none"))
 
-		fn := readyFunction(ctx, "cart", namespace)
+		fn := readyFunction(ctx, namespace)
 		triggerIs(ctx, t, "True/Ready")
 		job := cronJobOf(ctx, t)
 		Expect(*job.Spec.TimeZone).To(Equal("Europe/Berlin"))
@@ -237,7 +237,7 @@ var _ = Describe("A cron Trigger", Serial, func() {
 
 	It("freezes its Function, and thaws it without a build while the registry is down", func(ctx SpecContext) {
 		namespace := newNamespace(ctx)
-		fn := readyFunction(ctx, "cart", namespace)
+		fn := readyFunction(ctx, namespace)
 		image := get(ctx, fn).Status.Image
 		t := testutil.MakeTrigger("tick", namespace, "cart").Cron("0 * * * *", "").Obj()
 		Expect(k8sClient.Create(ctx, t)).To(Succeed())
@@ -280,7 +280,7 @@ var _ = Describe("A cron Trigger", Serial, func() {
 
 	It("refuses a CronJob of its name that is not its own, and a schedule that is none", func(ctx SpecContext) {
 		namespace := newNamespace(ctx)
-		readyFunction(ctx, "cart", namespace)
+		readyFunction(ctx, namespace)
 		t := testutil.MakeTrigger("tick", namespace, "cart").Cron("0 * * * *", "").Obj()
 		foreign := &batchv1.CronJob{
 			ObjectMeta: metav1.ObjectMeta{Name: naming.CronJob(t.Name), Namespace: naming.DeployNamespace(namespace)},
@@ -357,8 +357,8 @@ var _ = Describe("An http Trigger with a host", func() {
 	It("gets an Ingress, loses against an older one, and takes over when that goes", func(ctx SpecContext) {
 		ensureGatewayNamespace(ctx)
 		first, second := newNamespace(ctx), newNamespace(ctx)
-		readyFunction(ctx, "cart", first)
-		readyFunction(ctx, "cart", second)
+		readyFunction(ctx, first)
+		readyFunction(ctx, second)
 		const host = "takes-over.example.com"
 		older := testutil.MakeTrigger("web", first, "cart").Host(host).Obj()
 		Expect(k8sClient.Create(ctx, older)).To(Succeed())

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -56,7 +57,7 @@ func (r *TriggerReconciler) ensureCronJob(ctx context.Context, s *triggerScope) 
 	wanted := resources.CronJob(s.trigger, resources.CronOptions{
 		GatewayURL:              r.gatewayURL(),
 		BuilderImage:            r.Config.Builds.BuilderImage,
-		ImagePullSecret:         r.Config.Functions.ImagePullSecretName,
+		ImagePullSecret:         pullSecretName(r.Config),
 		Suspend:                 suspend,
 		TimeZone:                plan.TimeZoneOf(spec),
 		StartingDeadlineSeconds: validity.Deadline,
@@ -74,9 +75,19 @@ func (r *TriggerReconciler) ensureCronJob(ctx context.Context, s *triggerScope) 
 		}
 	}
 	if !suspend {
-		s.nextTick = schedule.Next(s.now, since)
+		s.nextTick = nextTick(schedule, s.now, since, s.lastTick)
 	}
 	return nil
+}
+
+// nextTick returns the tick to show as the next one. One that has just come stays, until the CronJob tells that it fired or
+// a moment has passed: so that the last and the next time are one write.
+func nextTick(schedule plan.Schedule, now, since, last time.Time) time.Time {
+	next := schedule.Next(now.Add(-tickDelay), since)
+	if !next.After(last) {
+		return schedule.Next(last, last)
+	}
+	return next
 }
 
 // gatewayURL is where calls wake the function up when it sleeps: the gateway's public port.

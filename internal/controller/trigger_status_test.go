@@ -246,3 +246,31 @@ func TestReservedHost(t *testing.T) {
 		}
 	}
 }
+
+func TestNextTick(t *testing.T) {
+	t.Parallel()
+	schedule, err := plan.ParseSchedule(&v1alpha1.CronTrigger{Schedule: "* * * * *"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tick := testNow // a full minute
+	earlier, later := tick.Add(-time.Minute), tick.Add(time.Minute)
+	tests := map[string]struct {
+		now, last, want time.Time
+	}{
+		"before the tick":                    {now: tick.Add(-time.Second), last: earlier, want: tick},
+		"the tick has come, nothing is told": {now: tick.Add(time.Second / 2), last: earlier, want: tick},
+		"the CronJob tells that it fired":    {now: tick.Add(time.Second / 2), last: tick, want: later},
+		"it does not tell in time":           {now: tick.Add(tickDelay), last: earlier, want: later},
+		"it never fired":                     {now: tick.Add(-time.Second), want: tick},
+		"its clock is ahead":                 {now: tick.Add(-2 * time.Second), last: tick, want: later},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := nextTick(schedule, tc.now, earlier, tc.last); !got.Equal(tc.want) {
+				t.Errorf("nextTick = %s, want %s", got, tc.want)
+			}
+		})
+	}
+}

@@ -76,8 +76,13 @@ func (r *FunctionReconciler) functionsOfDeployNamespace(ctx context.Context, obj
 	if userNamespace == "" {
 		return nil
 	}
+	return r.functionsIn(ctx, userNamespace)
+}
+
+// functionsIn returns the Functions of a namespace, or of all.
+func (r *FunctionReconciler) functionsIn(ctx context.Context, namespace string) []reconcile.Request {
 	functions := &v1alpha1.FunctionList{}
-	if err := r.List(ctx, functions, client.InNamespace(userNamespace)); err != nil {
+	if err := r.List(ctx, functions, client.InNamespace(namespace)); err != nil {
 		return nil
 	}
 	requests := make([]reconcile.Request, 0, len(functions.Items))

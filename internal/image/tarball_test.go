@@ -97,7 +97,7 @@ func TestPushTarball(t *testing.T) {
 // What the file says of itself was written where code of the user ran.
 func TestPushTarballSetsLabels(t *testing.T) {
 	t.Parallel()
-	host, counter := registries["distribution"](t)
+	host, counter := startRegistry(t)
 	r := newTestRegistry(t, host)
 	base := makeBase(t, types.DockerManifestSchema2)
 	baseRef := pushImage(t, r, host+"/runtime:v1", base)

@@ -156,12 +156,12 @@ func (b *bench) apply(ctx context.Context, fn *v1alpha1.Function) (*v1alpha1.Fun
 }
 
 // deploy applies a Function and waits until it is ready and settled. It returns the Function as read last.
-func (b *bench) deploy(ctx context.Context, fn *v1alpha1.Function, timeout time.Duration) (*v1alpha1.Function, error) {
+func (b *bench) deploy(ctx context.Context, fn *v1alpha1.Function) (*v1alpha1.Function, error) {
 	stored, err := b.apply(ctx, fn)
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := context.WithTimeout(ctx, buildTimeout)
 	defer cancel()
 	for {
 		if err := b.client.Get(ctx, client.ObjectKeyFromObject(fn), stored); err != nil {
@@ -174,7 +174,7 @@ func (b *bench) deploy(ctx context.Context, fn *v1alpha1.Function, timeout time.
 			return nil, fmt.Errorf("function %s will not get ready: %s", fn.Name, stalled)
 		}
 		if err := sleep(ctx, pause); err != nil {
-			return nil, fmt.Errorf("function %s did not get ready within %s: %w", fn.Name, timeout, err)
+			return nil, fmt.Errorf("function %s did not get ready within %s: %w", fn.Name, buildTimeout, err)
 		}
 	}
 }

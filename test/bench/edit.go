@@ -107,7 +107,7 @@ func (b *bench) change(
 	// Numbers differ from one invocation to the next, so that no image of an earlier one is found in the registry.
 	base := int(b.began.Unix()%1_000_000) * maxRuns
 	b.say("Deploying %s", version(base).Name)
-	fn, err := b.deploy(ctx, version(base), buildTimeout)
+	fn, err := b.deploy(ctx, version(base))
 	if err != nil {
 		return c, err
 	}

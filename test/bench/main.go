@@ -44,6 +44,8 @@ type options struct {
 	duration time.Duration
 	markdown string
 	verbose  bool
+	// wakePatch is a file with a strategic merge patch (JSON) of the Deployments that wake wakes.
+	wakePatch string
 }
 
 // benchmark is one thing to measure. Its tables go into the blocks of the page that have their names.
@@ -63,6 +65,7 @@ func benchmarks() []benchmark {
 		{name: "run", runs: 15, run: measureRun},
 		{name: "runs", runs: 1, run: measureManyRuns},
 		{name: "upload", runs: 15, run: measureUpload},
+		{name: "wake", runs: 20, run: measureWake},
 	}
 }
 
@@ -93,6 +96,8 @@ func newRootCommand() *cobra.Command {
 	flags.IntVar(&opts.runs, "runs", 0, "how often to measure; 0 is each benchmark's own number")
 	flags.DurationVar(&opts.duration, "load-duration", 5*time.Second, "how long one load of warm lasts")
 	flags.BoolVar(&opts.verbose, "verbose", false, "print the stages of every single run")
+	flags.StringVar(&opts.wakePatch, "wake-patch", "",
+		"file with a strategic merge patch (JSON) of the Deployments of wake, to try what a change of the pods would gain")
 	flags.StringVar(&opts.markdown, "markdown", "", "write the tables into this page, between its markers")
 	return cmd
 }

@@ -29,6 +29,7 @@ const (
 	pushed     milestone = "build: image pushed, pod ended"
 	built      milestone = "Job controller: Job complete"
 	rolled     milestone = "controller: Deployment changed"
+	scaled     milestone = "KEDA or caller: Deployment scaled up"
 	podMade    milestone = "Deployment controller: pod made"
 	scheduled  milestone = "scheduler: pod bound to a node"
 	pulling    milestone = "kubelet: volumes and sandbox up, pull begins"
@@ -45,7 +46,7 @@ const (
 // order is how milestones follow each other.
 func order() []milestone {
 	return []milestone{
-		sent, queued, buildPod, fetched, installed, pushed, built, rolled, podMade, scheduled, pulling, pulled, started,
+		sent, queued, buildPod, fetched, installed, pushed, built, rolled, scaled, podMade, scheduled, pulling, pulled, started,
 		loaded, podReady, endpoint, oldStops, answered,
 	}
 }

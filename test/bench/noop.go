@@ -31,7 +31,7 @@ func measureNoop(ctx context.Context, b *bench, runs int) ([]*table, error) {
 	for _, p := range b.programs() {
 		fn := p.function("noop-"+strings.ReplaceAll(p.runtime, ".", "-"), 1)
 		b.say("Deploying %s", fn.Name)
-		if _, err := b.deploy(ctx, fn, buildTimeout); err != nil {
+		if _, err := b.deploy(ctx, fn); err != nil {
 			return tables, err
 		}
 		if err := sleep(ctx, quiet); err != nil { // the last writes of the roll-out

@@ -81,7 +81,7 @@ func measureWarm(ctx context.Context, b *bench, runs int) ([]*table, error) {
 func (b *bench) warmTargets(ctx context.Context, p program) ([]target, error) {
 	fn := p.function("warm-"+strings.ReplaceAll(p.runtime, ".", "-"), warmNumber)
 	b.say("Deploying %s", fn.Name)
-	fn, err := b.deploy(ctx, fn, buildTimeout)
+	fn, err := b.deploy(ctx, fn)
 	if err != nil {
 		return nil, err
 	}

@@ -71,7 +71,7 @@ func byKubernetes(k writeKey) bool {
 	case "jobs":
 		return k.subresource == "status"
 	case "events":
-		return k.group == ""
+		return k.group != "sless"
 	}
 	return false
 }
@@ -81,20 +81,29 @@ func background(k writeKey) bool {
 	return slices.Contains([]string{"leases", "nodes", "subjectaccessreviews", "tokenreviews", "csinodes"}, k.resource)
 }
 
-// writeRows tells what was written between two looks, most first, and the sums.
-func writeRows(before, after map[writeKey]int, n int) [][]string {
+// eventsOfRuns is what sless and the scheduler both write.
+var eventsOfRuns = writeKey{group: "events.k8s.io", resource: "events", verb: "POST"}
+
+// writeRows tells what was written between two looks, most first, and the sums. ownEvents are how many of the events are
+// those of sless.
+func writeRows(before, after map[writeKey]int, n, ownEvents int) [][]string {
 	diff := map[writeKey]int{}
 	for k, count := range after {
 		if written := count - before[k]; written > 0 && !background(k) {
 			diff[k] = written
 		}
 	}
+	diff[eventsOfRuns] = max(diff[eventsOfRuns]-ownEvents, 0)
+	diff[writeKey{group: "sless", resource: "events", verb: "POST"}] = ownEvents
 	keys := slices.SortedFunc(maps.Keys(diff), func(a, b writeKey) int {
 		return cmp.Or(diff[b]-diff[a], strings.Compare(a.resource+a.subresource+a.verb, b.resource+b.subresource+b.verb))
 	})
 	rows := [][]string{}
 	ours, theirs := 0, 0
 	for _, k := range keys {
+		if diff[k] == 0 {
+			continue
+		}
 		by := "sless"
 		switch {
 		case byKubernetes(k):

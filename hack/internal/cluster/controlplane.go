@@ -116,6 +116,8 @@ func (c *Cluster) managerSpec(t tools, certs *certificates) daemon.Spec {
 			// There is one client of each kind here, so nobody has to be protected from the others.
 			flag("kube-api-qps", "200"),
 			flag("kube-api-burst", "400"),
+			// How soon more load gives more pods. The default of 15 s is for clusters with many more autoscalers.
+			flag("horizontal-pod-autoscaler-sync-period", "2s"),
 			flag("profiling", "false"),
 		},
 		Inputs: []string{config, certs.ca.CertFile, certs.verifying},

@@ -70,7 +70,7 @@ func ensureBridge(ctx context.Context, mtu int) error {
 			return err
 		}
 	}
-	return nil
+	return writeSysctl("net/ipv4/conf/"+bridge+"/send_redirects", "0")
 }
 
 // defaultMTU gives the packet size of the way out of the machine: a pod that sends bigger ones loses them where a
@@ -107,13 +107,17 @@ func sysctls() map[string]string {
 	return map[string]string{
 		"net/ipv4/ip_forward":                "1",
 		"net/bridge/bridge-nf-call-iptables": "1",
+		// What a pod sends to a Service without endpoints would leave by the bridge that it came from. The kernel would tell
+		// the pod of a shorter way, and then keep back the refusal that follows, since it sends a host only so much: calls
+		// would hang instead of failing. This counts together with the bridge's own setting.
+		"net/ipv4/conf/all/send_redirects": "0",
 	}
 }
 
 // savedSysctls lists what is put back by Down: ours and what the kubelet sets without asking.
 func savedSysctls() []string {
 	return []string{
-		"net/ipv4/ip_forward", "net/bridge/bridge-nf-call-iptables",
+		"net/ipv4/ip_forward", "net/bridge/bridge-nf-call-iptables", "net/ipv4/conf/all/send_redirects",
 		"vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops",
 		"kernel/keys/root_maxkeys", "kernel/keys/root_maxbytes",
 	}
@@ -121,25 +125,44 @@ func savedSysctls() []string {
 
 // setSysctls notes the machine's settings the first time and sets ours.
 func (c *Cluster) setSysctls() error {
-	if _, err := os.Stat(c.paths.sysctls()); errors.Is(err, fs.ErrNotExist) {
-		before := map[string]string{}
-		for _, name := range savedSysctls() {
-			if data, err := os.ReadFile(filepath.Join("/proc/sys", name)); err == nil {
-				before[name] = strings.TrimSpace(string(data))
-			}
-		}
-		data, err := json.MarshalIndent(before, "", "  ")
-		if err != nil {
-			return err
-		}
-		if err := pki.WriteFile(c.paths.sysctls(), data, 0o600); err != nil {
+	if err := c.noteSysctls(); err != nil {
+		return err
+	}
+	for name, value := range sysctls() {
+		if err := writeSysctl(name, value); err != nil {
 			return err
 		}
 	}
-	for name, value := range sysctls() {
-		if err := os.WriteFile(filepath.Join("/proc/sys", name), []byte(value), 0o600); err != nil {
-			return fmt.Errorf("setting %s: %w", strings.ReplaceAll(name, "/", "."), err)
+	return nil
+}
+
+// noteSysctls notes the settings that are not noted yet.
+func (c *Cluster) noteSysctls() error {
+	before := map[string]string{}
+	data, err := os.ReadFile(c.paths.sysctls())
+	if err == nil {
+		err = json.Unmarshal(data, &before)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("reading %s: %w", c.paths.sysctls(), err)
+	}
+	for _, name := range savedSysctls() {
+		if _, noted := before[name]; noted {
+			continue
 		}
+		if value, err := os.ReadFile(filepath.Join("/proc/sys", name)); err == nil {
+			before[name] = strings.TrimSpace(string(value))
+		}
+	}
+	if data, err = json.MarshalIndent(before, "", "  "); err != nil {
+		return err
+	}
+	return pki.WriteFile(c.paths.sysctls(), data, 0o600)
+}
+
+func writeSysctl(name, value string) error {
+	if err := os.WriteFile(filepath.Join("/proc/sys", name), []byte(value), 0o600); err != nil {
+		return fmt.Errorf("setting %s: %w", strings.ReplaceAll(name, "/", "."), err)
 	}
 	return nil
 }

@@ -19,6 +19,14 @@ const (
 	Registry   = "registry"
 	Kaniko     = "kaniko"
 	S3         = "s3"
+	KEDA       = "keda"
+	HTTPAddOn  = "http-add-on"
+)
+
+// Modules whose manifests are used too.
+const (
+	KEDAModule      = "github.com/kedacore/keda/v2"
+	HTTPAddOnModule = "github.com/kedacore/http-add-on"
 )
 
 // ModulePath is the path of the main module; Checkout looks for it.
@@ -68,6 +76,22 @@ func known() map[string]Group {
 			Programs:      []Program{{Name: "versitygw", Package: "github.com/versity/versitygw/cmd/versitygw"}},
 			VersionModule: "github.com/versity/versitygw",
 			Stamp:         stamp("main.Version"),
+		},
+		KEDA: {
+			Programs: []Program{
+				{Name: "keda-operator", Package: KEDAModule + "/cmd/operator"},
+				{Name: "keda-adapter", Package: KEDAModule + "/cmd/adapter"},
+			},
+			VersionModule: KEDAModule,
+			Stamp:         stamp(KEDAModule + "/version.Version"),
+		},
+		HTTPAddOn: {
+			Programs: []Program{
+				{Name: "interceptor", Package: HTTPAddOnModule + "/interceptor"},
+				{Name: "scaler", Package: HTTPAddOnModule + "/scaler"},
+			},
+			VersionModule: HTTPAddOnModule,
+			Stamp:         stamp(HTTPAddOnModule + "/pkg/build.version"),
 		},
 	}
 }

@@ -34,11 +34,11 @@ func makeJob(name string, options ...jobOption) *batchv1.Job {
 
 func suspended(j *batchv1.Job) { j.Spec.Suspend = new(true) }
 
-// heldJob was taken back for the third time, for a while from epoch on.
-func heldJob(pause time.Duration) *batchv1.Job {
+// heldJob was taken back for the third time, for a minute from epoch on.
+func heldJob() *batchv1.Job {
 	return makeJob("own", suspended, func(j *batchv1.Job) {
 		resources.Hold(j, resources.Held{
-			Until: epoch.Add(pause), Times: 3, Reason: v1alpha1.ReasonQuotaExceeded, Message: "exceeded quota: small",
+			Until: epoch.Add(time.Minute), Times: 3, Reason: v1alpha1.ReasonQuotaExceeded, Message: "exceeded quota: small",
 		})
 	})
 }
@@ -113,14 +113,14 @@ func TestNextBuildStep(t *testing.T) {
 			wantAction: BuildSuspend, wantReason: v1alpha1.ReasonQuotaExceeded, wantMessage: "gets no pod: exceeded quota",
 		},
 		"pauses": {
-			state:      BuildState{Job: heldJob(time.Minute), MaxConcurrent: 1, Now: epoch},
+			state:      BuildState{Job: heldJob(), MaxConcurrent: 1, Now: epoch},
 			wantAction: BuildHold, wantReason: v1alpha1.ReasonQuotaExceeded, wantMessage: "exceeded quota",
 		},
 		"pauses, and the user asks": {
-			state: BuildState{Job: heldJob(time.Minute), MaxConcurrent: 1, Now: epoch, RetryAsked: "now"}, wantAction: BuildStart,
+			state: BuildState{Job: heldJob(), MaxConcurrent: 1, Now: epoch, RetryAsked: "now"}, wantAction: BuildStart,
 		},
 		"has paused": {
-			state: BuildState{Job: heldJob(time.Minute), MaxConcurrent: 1, Now: epoch.Add(time.Minute)}, wantAction: BuildStart,
+			state: BuildState{Job: heldJob(), MaxConcurrent: 1, Now: epoch.Add(time.Minute)}, wantAction: BuildStart,
 		},
 		"image of a step cannot be pulled": {
 			state: BuildState{Job: makeJob("own"), Pods: []corev1.Pod{{Status: corev1.PodStatus{
@@ -211,7 +211,7 @@ func TestBuildQueue(t *testing.T) {
 		"second in the queue": {max: 1, others: []batchv1.Job{running("a"), queued("b", time.Second)}, want: BuildStep{
 			Reason: v1alpha1.ReasonBuildQueued, Message: "waits for a free build slot, position 2; 1 builds run at once"}},
 		"those that pause stand aside": {
-			max: 1, others: []batchv1.Job{*heldJob(time.Minute)}, want: BuildStep{Action: BuildStart},
+			max: 1, others: []batchv1.Job{*heldJob()}, want: BuildStep{Action: BuildStart},
 		},
 		"names break ties": {max: 1, others: []batchv1.Job{queued("aaa", time.Minute)}, want: BuildStep{
 			Reason: v1alpha1.ReasonBuildQueued, Message: "waits for a free build slot, position 1; 1 builds run at once"}},

@@ -24,10 +24,10 @@ func deploymentWith(revision string, replicas int32) *appsv1.Deployment {
 	}
 }
 
-func checkedPod(exit int32, message string) corev1.Pod {
+func failedCheck(message string) corev1.Pod {
 	return corev1.Pod{Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{
 		Name:  resources.ContainerName,
-		State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: exit, Message: message}},
+		State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Message: message}},
 	}}}}
 }
 
@@ -93,12 +93,12 @@ func TestNextPreflight(t *testing.T) {
 		},
 		"cannot be loaded": {
 			state: PreflightState{Replicas: zero, Job: failedJob,
-				Pods: []corev1.Pod{checkedPod(1, "HandlerLoadFailed: handler.py line 3: boom")}},
+				Pods: []corev1.Pod{failedCheck("HandlerLoadFailed: handler.py line 3: boom")}},
 			want: PreflightStep{Action: PreflightFailed, Fault: unloadable},
 		},
 		"cannot be loaded, and replicas run meanwhile": {
 			state: PreflightState{Deployment: deploymentWith("old", 2), Job: failedJob,
-				Pods: []corev1.Pod{checkedPod(1, "HandlerLoadFailed: handler.py line 3: boom")}},
+				Pods: []corev1.Pod{failedCheck("HandlerLoadFailed: handler.py line 3: boom")}},
 			want: PreflightStep{Action: PreflightFailed, Fault: unloadable},
 		},
 		"cannot be loaded, first version, and the user wants replicas": {
@@ -106,11 +106,11 @@ func TestNextPreflight(t *testing.T) {
 		},
 		"the user asks again": {
 			state: PreflightState{Replicas: zero, Job: failedJob, RetryAsked: "now",
-				Pods: []corev1.Pod{checkedPod(1, "HandlerLoadFailed: no")}},
+				Pods: []corev1.Pod{failedCheck("HandlerLoadFailed: no")}},
 			want: PreflightStep{Action: PreflightDelete},
 		},
 		"interrupted by the node": {
-			state: PreflightState{Replicas: zero, Job: failedJob, Pods: []corev1.Pod{checkedPod(1, "Interrupted: told to stop")}},
+			state: PreflightState{Replicas: zero, Job: failedJob, Pods: []corev1.Pod{failedCheck("Interrupted: told to stop")}},
 			want:  PreflightStep{Action: PreflightDelete, Fault: gone},
 		},
 		"pod gone a moment ago": {

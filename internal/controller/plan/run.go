@@ -110,10 +110,10 @@ func ObserveRun(job *batchv1.Job, pods []corev1.Pod, now time.Time) Run {
 	var failed int32
 	var last, current *corev1.Pod
 	for i := range pods {
-		switch pods[i].Status.Phase {
-		case corev1.PodSucceeded:
+		switch ended, succeeded := attemptEnd(&pods[i]); {
+		case succeeded:
 			return succeededRun(&pods[i], failed+1)
-		case corev1.PodFailed:
+		case ended:
 			failed++
 			last = &pods[i]
 		default:
@@ -190,6 +190,19 @@ func jobEnd(job *batchv1.Job) (ended, succeeded bool, message string) {
 		}
 	}
 	return false, false, "nothing more is known"
+}
+
+// attemptEnd tells whether an attempt has ended, and how. The kubelet tells of the end of the container up to a second
+// before it makes that the phase of the pod, which no other container can change.
+func attemptEnd(pod *corev1.Pod) (ended, succeeded bool) {
+	switch pod.Status.Phase {
+	case corev1.PodSucceeded:
+		return true, true
+	case corev1.PodFailed:
+		return true, false
+	}
+	end := endOf(pod)
+	return end != nil, end != nil && end.ExitCode == 0
 }
 
 func endOf(pod *corev1.Pod) *corev1.ContainerStateTerminated {

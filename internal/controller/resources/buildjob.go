@@ -20,7 +20,9 @@ import (
 
 // Containers of a build pod, in the order in which they run.
 const (
-	BuildFetch  = "fetch"
+	BuildFetch = "fetch"
+	// BuildPull is there only when the registry wants a login: kaniko has none.
+	BuildPull   = "pull"
 	BuildKaniko = "kaniko"
 	BuildPush   = "push"
 )
@@ -73,6 +75,11 @@ type BuildOptions struct {
 	InsecureRegistries []string
 	// PushSecret is a Secret of type kubernetes.io/dockerconfigjson, or empty.
 	PushSecret string
+	// ImagePullSecret is a Secret with which the node pulls the images of the steps, or empty.
+	ImagePullSecret string
+	// Authorities are the keys of the ConfigMap of the build's own name with which the steps check the registry and the
+	// object store.
+	Authorities []string
 	// CABundleConfigMap holds ca.crt, or is empty.
 	CABundleConfigMap string
 	// Env becomes build arguments.
@@ -100,13 +107,10 @@ func BuildArguments(env map[string]string, caBundle bool) []string {
 // BuildSecret builds the copy of the files that configure private package indexes, for one build. It goes with the Job.
 func BuildSecret(job *batchv1.Job, data map[string][]byte) *corev1.Secret {
 	return &corev1.Secret{
-		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
-		ObjectMeta: metav1.ObjectMeta{
-			Name: job.Name, Namespace: job.Namespace, Labels: job.Labels, Annotations: job.Annotations,
-			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(job, batchv1.SchemeGroupVersion.WithKind("Job"))},
-		},
-		Type: corev1.SecretTypeOpaque,
-		Data: data,
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+		ObjectMeta: goesWith(job),
+		Type:       corev1.SecretTypeOpaque,
+		Data:       data,
 	}
 }
 
@@ -136,7 +140,7 @@ func BuildJob(fn *v1alpha1.Function, opt BuildOptions) *batchv1.Job {
 }
 
 func buildPod(opt BuildOptions) corev1.PodSpec {
-	return corev1.PodSpec{
+	spec := corev1.PodSpec{
 		RestartPolicy:                corev1.RestartPolicyNever,
 		AutomountServiceAccountToken: new(false),
 		EnableServiceLinks:           new(false),
@@ -147,6 +151,13 @@ func buildPod(opt BuildOptions) corev1.PodSpec {
 		Containers:     []corev1.Container{pushStep(opt)},
 		Volumes:        buildVolumes(opt),
 	}
+	if opt.PushSecret != "" {
+		spec.InitContainers = slices.Insert(spec.InitContainers, 1, pullStep(opt))
+	}
+	if opt.ImagePullSecret != "" {
+		spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: opt.ImagePullSecret}}
+	}
+	return spec
 }
 
 func fetchStep(opt BuildOptions) corev1.Container {
@@ -159,16 +170,26 @@ func fetchStep(opt BuildOptions) corev1.Container {
 	if opt.CodeKey != "" {
 		args = append(args, "--under="+opt.CodeKey+"="+hexOf(opt.CodeDigest))
 	}
+	c := builderStep(BuildFetch, opt, args, corev1.VolumeMount{Name: workspaceVolume, MountPath: workspaceDir})
+	c.Env = env
+	if path, ok := opt.authority(StoreAuthority); ok {
+		c.Env = append(c.Env, corev1.EnvVar{Name: "S3_CA_FILE", Value: path})
+		c.VolumeMounts = append(c.VolumeMounts, authoritiesMount())
+	}
+	return c
+}
+
+// builderStep is a step that runs our own program.
+func builderStep(name string, opt BuildOptions, args []string, mounts ...corev1.VolumeMount) corev1.Container {
 	return corev1.Container{
-		Name:                     BuildFetch,
+		Name:                     name,
 		Image:                    opt.BuilderImage,
 		Command:                  []string{"/builder"},
 		Args:                     args,
-		Env:                      env,
 		Resources:                stepResources(),
 		SecurityContext:          stepSecurity(),
 		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
-		VolumeMounts:             []corev1.VolumeMount{{Name: workspaceVolume, MountPath: workspaceDir}},
+		VolumeMounts:             mounts,
 	}
 }
 
@@ -197,6 +218,11 @@ func kanikoStep(opt BuildOptions) corev1.Container {
 	if len(opt.IndexFiles) > 0 {
 		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: indexVolume, MountPath: IndexDir, ReadOnly: true})
 	}
+	if opt.PushSecret != "" {
+		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: baseVolume, MountPath: baseDir, ReadOnly: true})
+	} else if _, ok := opt.authority(RegistryAuthority); ok {
+		c.VolumeMounts = append(c.VolumeMounts, authoritiesMount())
+	}
 	return c
 }
 
@@ -216,9 +242,7 @@ func kanikoArgs(opt BuildOptions) []string {
 		"--log-timestamp=false",
 		"--image-download-retry=3",
 	}
-	for _, host := range opt.InsecureRegistries {
-		args = append(args, "--insecure-registry="+host)
-	}
+	args = append(args, baseArgs(opt)...)
 	for _, name := range BuildArguments(opt.Env, opt.CABundleConfigMap != "") {
 		value, ok := opt.Env[name]
 		if !ok {
@@ -235,23 +259,9 @@ func pushStep(opt BuildOptions) corev1.Container {
 	for _, name := range slices.Sorted(maps.Keys(opt.Labels)) {
 		args = append(args, "--label="+name+"="+opt.Labels[name])
 	}
-	for _, host := range opt.InsecureRegistries {
-		args = append(args, "--insecure-registry="+host)
-	}
-	c := corev1.Container{
-		Name:                     BuildPush,
-		Image:                    opt.BuilderImage,
-		Command:                  []string{"/builder"},
-		Args:                     args,
-		Resources:                stepResources(),
-		SecurityContext:          stepSecurity(),
-		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
-		VolumeMounts:             []corev1.VolumeMount{{Name: outputVolume, MountPath: outputDir, ReadOnly: true}},
-	}
-	if opt.PushSecret != "" {
-		c.Env = []corev1.EnvVar{{Name: "DOCKER_CONFIG", Value: dockerDir}}
-		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: dockerVolume, MountPath: dockerDir, ReadOnly: true})
-	}
+	args = append(args, registryArgs(opt)...)
+	c := builderStep(BuildPush, opt, args, corev1.VolumeMount{Name: outputVolume, MountPath: outputDir, ReadOnly: true})
+	withRegistry(&c, opt)
 	return c
 }
 
@@ -269,6 +279,7 @@ func buildVolumes(opt BuildOptions) []corev1.Volume {
 			},
 		}})
 	}
+	volumes = append(volumes, registryVolumes(opt)...)
 	if len(opt.IndexFiles) > 0 {
 		items := make([]corev1.KeyToPath, 0, len(opt.IndexFiles))
 		for _, file := range opt.IndexFiles {
@@ -276,14 +287,6 @@ func buildVolumes(opt BuildOptions) []corev1.Volume {
 		}
 		volumes = append(volumes, corev1.Volume{Name: indexVolume, VolumeSource: corev1.VolumeSource{
 			Secret: &corev1.SecretVolumeSource{SecretName: naming.BuildJob(opt.Key), Items: items},
-		}})
-	}
-	if opt.PushSecret != "" {
-		volumes = append(volumes, corev1.Volume{Name: dockerVolume, VolumeSource: corev1.VolumeSource{
-			Secret: &corev1.SecretVolumeSource{
-				SecretName: opt.PushSecret,
-				Items:      []corev1.KeyToPath{{Key: corev1.DockerConfigJsonKey, Path: "config.json"}},
-			},
 		}})
 	}
 	return volumes

@@ -66,8 +66,8 @@ type GitOptions struct {
 	// CredentialFiles are the files of the Secret of the Job's own name. A Job that has some is created suspended, since its
 	// Secret can only be made once it is there.
 	CredentialFiles []string
-	// BuilderImage is the image with /builder.
-	BuilderImage string
+	// BuilderImage is the image with /builder. ImagePullSecret is a Secret with which the node pulls it, or empty.
+	BuilderImage, ImagePullSecret string
 	// StoreEnv tells where the object store is. StoreSecret holds accessKey and secretKey.
 	StoreEnv    []corev1.EnvVar
 	StoreSecret string
@@ -110,7 +110,7 @@ func GitJob(fn *v1alpha1.Function, opt GitOptions) *batchv1.Job {
 }
 
 func gitPod(fn *v1alpha1.Function, opt GitOptions, secret string) corev1.PodSpec {
-	return corev1.PodSpec{
+	spec := corev1.PodSpec{
 		RestartPolicy:                corev1.RestartPolicyNever,
 		AutomountServiceAccountToken: new(false),
 		EnableServiceLinks:           new(false),
@@ -124,6 +124,10 @@ func gitPod(fn *v1alpha1.Function, opt GitOptions, secret string) corev1.PodSpec
 		Containers: []corev1.Container{gitContainer(fn, opt)},
 		Volumes:    gitVolumes(opt, secret),
 	}
+	if opt.ImagePullSecret != "" {
+		spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: opt.ImagePullSecret}}
+	}
+	return spec
 }
 
 func gitContainer(fn *v1alpha1.Function, opt GitOptions) corev1.Container {

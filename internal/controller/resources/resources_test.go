@@ -68,6 +68,7 @@ func TestOtherGolden(t *testing.T) {
 	fn := testutil.MakeFunction("cart", "shop").UID("uid-1").Obj()
 	testutil.Golden(t, "service", Service(fn))
 	testutil.Golden(t, "namespace", DeployNamespace("shop"))
+	testutil.Golden(t, "pullsecret", PullSecret("shop", []byte(`{"auths":{}}`)))
 	testutil.Golden(t, "networkpolicy", NetworkPolicy("shop", "sless-system"))
 }
 
@@ -82,6 +83,14 @@ func TestBuildJobGolden(t *testing.T) {
 	full.Env = map[string]string{"NPM_CONFIG_REGISTRY": "https://npm.example.com"}
 	asked := testutil.MakeFunction("cart", "shop").UID("uid-1").Annotation(v1alpha1.AnnotationReconcileAt, "now").Obj()
 	testutil.Golden(t, "buildjob_full", BuildJob(asked, full))
+	login := buildOptions()
+	login.PushSecret, login.ImagePullSecret = "push", "pull"
+	login.Authorities = []string{RegistryAuthority, StoreAuthority}
+	testutil.Golden(t, "buildjob_login", BuildJob(fn, login))
+	private := buildOptions()
+	private.Authorities = []string{RegistryAuthority}
+	testutil.Golden(t, "buildjob_private_ca", BuildJob(fn, private))
+	testutil.Golden(t, "build_authorities", BuildAuthorities(BuildJob(fn, login), map[string]string{"registry.crt": "PEM"}))
 	source := buildOptions()
 	source.CodeKey, source.CodeDigest = "shop/4444.tar.gz", "sha256:4444"
 	testutil.Golden(t, "buildjob_source", BuildJob(fn, source))
@@ -106,6 +115,9 @@ func TestKanikoStepHoldsNoCredential(t *testing.T) {
 			}
 		}
 		for _, m := range c.VolumeMounts {
+			if m.Name == baseVolume && !m.ReadOnly {
+				t.Error("the kaniko step may change the image that it starts from")
+			}
 			if m.Name == dockerVolume {
 				t.Error("the kaniko step sees the registry's credentials")
 			}

@@ -30,7 +30,7 @@ func validateGit(source *v1alpha1.GitSource, path *field.Path) []Problem {
 	}
 	if slices.Contains(strings.Split(source.Path, "/"), "..") || strings.HasPrefix(source.Path, "/") ||
 		strings.ContainsAny(source.Path, "\\\x00") {
-		invalid("path", source.Path, "must be a folder inside the repository, with / between folders, without one at the beginning and without ..")
+		invalid("path", source.Path, "must be a folder inside the repository, such as functions/cart, without ..")
 	}
 	return problems
 }
