@@ -6,6 +6,8 @@ CLUSTER ?= local
 # KEDA=1 also puts KEDA and its http-add-on on the local cluster, so that functions can scale to zero.
 KEDA ?=
 KEDA_FLAG = $(if $(filter-out 0 false,$(KEDA)),--keda)
+# How many end-to-end stories run at once.
+E2E_PROCS ?= 3
 CONTAINER_TOOL ?= docker
 KUBECTL ?= kubectl
 
@@ -72,9 +74,11 @@ test: ## Run the unit tests and the tests against a real API server.
 	echo "make test: all tests passed"
 
 .PHONY: test-e2e
-test-e2e: ## Run the stories of users on a real cluster.
-	@if [ "$(CLUSTER)" = local ]; then go run ./hack/demo deploy $(KEDA_FLAG); fi
-	SLESS_E2E_CLUSTER=$(CLUSTER) go test -tags=e2e ./test/e2e/ -count=1 -timeout=40m -v -ginkgo.v $(TEST_ARGS)
+test-e2e: ## Run the stories of users on a real cluster. KEDA=0: without those of functions that scale.
+	@# Most of a story is waiting, so several run side by side; those that take a part of the platform down run alone.
+	@if [ "$(CLUSTER)" = local ]; then go run ./hack/demo deploy $(if $(filter 0 false,$(KEDA)),,--keda); fi
+	SLESS_E2E_CLUSTER=$(CLUSTER) go run github.com/onsi/ginkgo/v2/ginkgo --tags=e2e --procs=$(E2E_PROCS) --timeout=60m -v \
+		$(TEST_ARGS) ./test/e2e
 
 .PHONY: setup-envtest envtest
 setup-envtest envtest: ## Print the folder of the API server and etcd for make test; get or build them first.

@@ -8,7 +8,6 @@ import (
 	"crypto/tls"
 	"flag"
 	"fmt"
-	httpv1beta1 "github.com/kedacore/http-add-on/operator/apis/http/v1beta1"
 	"math"
 	"os"
 	"slices"
@@ -16,6 +15,7 @@ import (
 	"time"
 	_ "time/tzdata" // Schedules name time zones, and the image has no zone files.
 
+	httpv1beta1 "github.com/kedacore/http-add-on/operator/apis/http/v1beta1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"

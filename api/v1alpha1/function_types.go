@@ -95,8 +95,7 @@ type FunctionSpec struct {
 	// +kubebuilder:validation:Maximum=1000
 	Replicas *int32 `json:"replicas,omitempty"`
 
-	// scaling sets how the number of replicas follows the calls. It excludes replicas. With neither, the defaults of
-	// scaling apply.
+	// scaling sets how the number of replicas follows the calls. It excludes replicas. With neither, one replica runs.
 	// +optional
 	Scaling *FunctionScaling `json:"scaling,omitempty"`
 

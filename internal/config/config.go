@@ -109,7 +109,7 @@ type Functions struct {
 
 // Gateway says where functions are reached.
 type Gateway struct {
-	// Namespace is where the gateway runs (sless-system by default). Functions admit calls from there only.
+	// Namespace is where the gateway runs (sless-system by default). Functions admit calls from there.
 	Namespace string `json:"namespace"`
 	// ServiceName and ServicePort are the gateway's Service and its public port (sless-gateway, 80).
 	ServiceName string `json:"serviceName"`

@@ -106,7 +106,7 @@ var _ = Describe("The API server", func() {
 })
 
 var _ = Describe("A Trigger and a FunctionJob", func() {
-	It("say what they do in this version", func(ctx SpecContext) {
+	It("say what they wait for", func(ctx SpecContext) {
 		namespace := newNamespace(ctx)
 		trigger := &v1alpha1.Trigger{ObjectMeta: metav1.ObjectMeta{Name: "t", Namespace: namespace}}
 		trigger.Spec = v1alpha1.TriggerSpec{FunctionRef: v1alpha1.FunctionReference{Name: "later"}, Type: v1alpha1.TriggerTypeHTTP}

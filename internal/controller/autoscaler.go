@@ -38,9 +38,7 @@ var definitionKind = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Vers
 type autoscaler struct {
 	definitions client.Reader
 	objects     cache.Cache
-	// live reads past the cache, which holds only what sless made.
-	live       client.Reader
-	controller controller.Controller
+	controller  controller.Controller
 
 	mu      sync.Mutex
 	watched bool
@@ -59,7 +57,7 @@ func newAutoscaler(mgr ctrl.Manager) (*autoscaler, error) {
 	if err := mgr.Add(objects); err != nil {
 		return nil, fmt.Errorf("adding the cache of the autoscaler's objects: %w", err)
 	}
-	return &autoscaler{definitions: mgr.GetClient(), objects: objects, live: mgr.GetAPIReader()}, nil
+	return &autoscaler{definitions: mgr.GetClient(), objects: objects}, nil
 }
 
 // Installed tells whether both kinds exist, and begins to watch them when they do.
@@ -98,19 +96,7 @@ func (a *autoscaler) watch() error {
 
 // Own reads one of the autoscaler's objects from the cache, which holds what sless made.
 func (a *autoscaler) Own(ctx context.Context, key client.ObjectKey, into client.Object) (bool, error) {
-	return foundOrNot(key, into, a.objects.Get(ctx, key, into))
-}
-
-// Find reads one of the autoscaler's objects, whoever made it.
-func (a *autoscaler) Find(ctx context.Context, key client.ObjectKey, into client.Object) (bool, error) {
-	found, err := a.Own(ctx, key, into)
-	if found || err != nil {
-		return found, err
-	}
-	return foundOrNot(key, into, a.live.Get(ctx, key, into))
-}
-
-func foundOrNot(key client.ObjectKey, into client.Object, err error) (bool, error) {
+	err := a.objects.Get(ctx, key, into)
 	if apierrors.IsNotFound(err) {
 		return false, nil
 	}

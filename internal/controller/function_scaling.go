@@ -16,7 +16,6 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/naeel/sless/api/v1alpha1"
 	"github.com/naeel/sless/internal/controller/plan"
 	"github.com/naeel/sless/internal/controller/resources"
 )
@@ -73,34 +72,18 @@ func (r *FunctionReconciler) ensureScaling(ctx context.Context, s *functionScope
 		return nil
 	}
 	options := resources.ScalingOptions{
-		Scaler:          r.Config.Scaling.Scaler,
-		StartupTimeout:  time.Duration(r.Config.Scaling.StartupTimeoutSeconds) * time.Second,
-		PollingInterval: time.Duration(r.Config.Scaling.PollingIntervalSeconds) * time.Second,
-		Mirrors:         slices.Collect(maps.Values(s.mirrors)),
-		Paused:          s.disabled != "",
+		Scaler:             r.Config.Scaling.Scaler,
+		StartupTimeout:     time.Duration(r.Config.Scaling.StartupTimeoutSeconds) * time.Second,
+		PollingInterval:    time.Duration(r.Config.Scaling.PollingIntervalSeconds) * time.Second,
+		DefaultConcurrency: s.runtime.DefaultConcurrency,
+		Mirrors:            slices.Collect(maps.Values(s.mirrors)),
+		Paused:             s.disabled != "",
 	}
 	route := resources.InterceptorRoute(s.fn, options)
-	if err := r.applyScaling(ctx, s, route, &httpv1beta1.InterceptorRoute{}); err != nil {
+	if err := r.applyOwnedOf(ctx, s, r.scaler.objects, route, &httpv1beta1.InterceptorRoute{}); err != nil {
 		return err
 	}
-	return r.applyScaling(ctx, s, resources.ScaledObject(s.fn, options), newScaledObject())
-}
-
-// applyScaling is applyOwned for objects that are in the autoscaler's own cache.
-func (r *FunctionReconciler) applyScaling(ctx context.Context, s *functionScope, wanted, existing client.Object) error {
-	found, err := r.scaler.Find(ctx, client.ObjectKeyFromObject(wanted), existing)
-	if err != nil {
-		return err
-	}
-	if found && !owns(existing, string(s.fn.UID)) {
-		return stalled(v1alpha1.ConditionAvailable, v1alpha1.ReasonNameConflict,
-			"%s %s/%s exists and does not belong to this Function; delete it or rename the Function",
-			wanted.GetObjectKind().GroupVersionKind().Kind, wanted.GetNamespace(), wanted.GetName())
-	}
-	if err := apply(ctx, r.Client, wanted); err != nil {
-		return specFault(err)
-	}
-	return nil
+	return r.applyOwnedOf(ctx, s, r.scaler.objects, resources.ScaledObject(s.fn, options), newScaledObject())
 }
 
 // removeScaling deletes the objects of the autoscaler, the one that sets replicas first.

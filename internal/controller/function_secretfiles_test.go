@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -78,9 +79,7 @@ func TestLeaveSecretFilesOutPassesErrorsOn(t *testing.T) {
 
 func with(files map[string]string, name, content string) map[string]string {
 	more := map[string]string{name: content}
-	for name, content := range files {
-		more[name] = content
-	}
+	maps.Copy(more, files)
 	return more
 }
 

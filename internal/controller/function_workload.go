@@ -60,7 +60,11 @@ func (r *FunctionReconciler) ensureDeployNamespace(ctx context.Context, s *funct
 	if err := apply(ctx, r.Client, wanted); err != nil {
 		return err
 	}
-	return apply(ctx, r.Client, resources.NetworkPolicy(s.fn.Namespace, r.Config.Gateway.Namespace, r.Config.Scaling.Namespace))
+	callers := []string{r.Config.Gateway.Namespace}
+	if s.autoscaler {
+		callers = append(callers, r.Config.Scaling.Namespace)
+	}
+	return apply(ctx, r.Client, resources.NetworkPolicy(s.fn.Namespace, callers...))
 }
 
 // ensureWorkload makes the Deployment and the Service agree with the Function.
@@ -101,7 +105,14 @@ func wantedReplicas(s *functionScope) *int32 {
 
 // applyOwned applies an object of the Function, unless one of that name belongs to somebody else.
 func (r *FunctionReconciler) applyOwned(ctx context.Context, s *functionScope, wanted, existing client.Object) error {
-	found, err := find(ctx, r.Client, r.APIReader, client.ObjectKeyFromObject(wanted), existing)
+	return r.applyOwnedOf(ctx, s, r.Client, wanted, existing)
+}
+
+// applyOwnedOf does that for an object that the given cache holds.
+func (r *FunctionReconciler) applyOwnedOf(
+	ctx context.Context, s *functionScope, cached client.Reader, wanted, existing client.Object,
+) error {
+	found, err := find(ctx, cached, r.APIReader, client.ObjectKeyFromObject(wanted), existing)
 	if err != nil {
 		return err
 	}

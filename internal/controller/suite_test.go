@@ -5,7 +5,6 @@ package controller
 import (
 	"context"
 	"fmt"
-	httpv1beta1 "github.com/kedacore/http-add-on/operator/apis/http/v1beta1"
 	"io"
 	"log"
 	"net/http"
@@ -22,6 +21,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/johannesboyne/gofakes3"
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
+	httpv1beta1 "github.com/kedacore/http-add-on/operator/apis/http/v1beta1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"

@@ -63,6 +63,7 @@ func (r *TriggerReconciler) ensureCronJob(ctx context.Context, s *triggerScope) 
 		StartingDeadlineSeconds: validity.Deadline,
 		ScheduleSince:           validity.Since,
 		TimeoutSeconds:          timeoutOf(s.fn),
+		StartupSeconds:          r.Config.Scaling.StartupTimeoutSeconds,
 	})
 	if err := apply(ctx, r.Client, wanted); err != nil {
 		return triggerFault(err, "CronJob")

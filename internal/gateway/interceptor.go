@@ -23,7 +23,11 @@ const (
 )
 
 // interceptorError is an answer of the interceptor's own: the function was not called.
-type interceptorError struct{ status int }
+type interceptorError struct {
+	status int
+	// resolved tells that a replica was ready.
+	resolved bool
+}
 
 func (e *interceptorError) Error() string {
 	return fmt.Sprintf("the autoscaler's interceptor answered with status %d", e.status)
@@ -61,7 +65,7 @@ func (t *wakingTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 			return res, err
 		}
 		discard(res)
-		refused := &interceptorError{status: res.StatusCode}
+		refused := &interceptorError{status: res.StatusCode, resolved: res.Header.Get(headerKedaColdStart) != ""}
 		if res.StatusCode != http.StatusNotFound || c.body != nil && !c.body.replayable() {
 			return nil, refused
 		}
@@ -107,13 +111,15 @@ func markColdStart(header http.Header, waited time.Duration) {
 // explainInterceptor says why the interceptor did not pass a call on.
 func (c *call) explainInterceptor(err *interceptorError, startup time.Duration) *Refusal {
 	fn := c.route.Function
-	switch err.status {
-	case http.StatusNotFound:
+	switch {
+	case err.status == http.StatusNotFound:
 		return &Refusal{
 			Status: http.StatusServiceUnavailable, Reason: reasonNotRouted, RetryAfter: time.Second,
 			Message: fmt.Sprintf("the autoscaler does not know function %s yet", fn),
 		}
-	case http.StatusGatewayTimeout:
+	case err.status == http.StatusGatewayTimeout && err.resolved:
+		return c.timedOut()
+	case err.status == http.StatusGatewayTimeout:
 		return &Refusal{
 			Status: http.StatusGatewayTimeout, Reason: reasonStartTimeout, RetryAfter: buildRetryAfter,
 			Message: fmt.Sprintf("no replica of function %s was ready within %s", fn, startup),

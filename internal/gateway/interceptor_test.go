@@ -128,6 +128,7 @@ func TestWhatTheInterceptorAnswersItself(t *testing.T) {
 	refused := &Refusal{Status: 503, Reason: "ImagePullFailed", Message: "the image cannot be pulled"}
 	tests := map[string]struct {
 		status     int
+		resolved   bool
 		refusal    *Refusal
 		wantStatus int
 		wantReason string
@@ -135,6 +136,7 @@ func TestWhatTheInterceptorAnswersItself(t *testing.T) {
 		"never knows it":             {status: 404, wantStatus: 503, wantReason: reasonNotRouted},
 		"nothing became ready":       {status: 504, wantStatus: 504, wantReason: reasonStartTimeout},
 		"and the condition says why": {status: 504, refusal: refused, wantStatus: 503, wantReason: "ImagePullFailed"},
+		"a replica was too slow":     {status: 504, resolved: true, wantStatus: 504, wantReason: reasonTimeout},
 		"could not connect":          {status: 502, wantStatus: 502, wantReason: reasonUpstreamFailed},
 		"is broken":                  {status: 500, wantStatus: 502, wantReason: reasonUpstreamFailed},
 	}
@@ -144,6 +146,9 @@ func TestWhatTheInterceptorAnswersItself(t *testing.T) {
 			resolver := &wakingResolver{staticResolver: scaling("127.0.0.1:1", true)}
 			hop := startUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
 				resolver.refuse(tc.refusal)
+				if tc.resolved {
+					w.Header().Set(headerKedaColdStart, "false")
+				}
 				http.Error(w, "interceptor", tc.status)
 			})
 			g := startGateway(t, resolver, through(hop))

@@ -263,10 +263,7 @@ func (c *call) explainFailure(cause, err error) *Refusal {
 	case cause != nil && !c.connected():
 		return connectFailed
 	case cause != nil:
-		return &Refusal{
-			Status: http.StatusGatewayTimeout, Reason: reasonTimeout,
-			Message: fmt.Sprintf("function %s did not answer within %s", fn, c.route.Timeout),
-		}
+		return c.timedOut()
 	case c.body != nil && c.body.broken.Load():
 		return &Refusal{
 			Status: http.StatusBadRequest, Reason: reasonBadRequest,
@@ -279,6 +276,13 @@ func (c *call) explainFailure(cause, err error) *Refusal {
 			Status: http.StatusBadGateway, Reason: reasonUpstreamFailed,
 			Message: fmt.Sprintf("function %s broke the connection before it answered", fn),
 		}
+	}
+}
+
+func (c *call) timedOut() *Refusal {
+	return &Refusal{
+		Status: http.StatusGatewayTimeout, Reason: reasonTimeout,
+		Message: fmt.Sprintf("function %s did not answer within %s", c.route.Function, c.route.Timeout),
 	}
 }
 

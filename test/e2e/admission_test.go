@@ -120,6 +120,12 @@ func scaleManager(ctx context.Context, replicas int32) {
 	base := manager.DeepCopy()
 	manager.Spec.Replicas = new(replicas)
 	Expect(k8s.Patch(ctx, manager, client.MergeFrom(base))).To(Succeed())
+	waitManagers(ctx, replicas)
+}
+
+// waitManagers waits until so many managers work, and no other: one that is on its way out still leads for a while.
+func waitManagers(ctx context.Context, replicas int32) {
+	GinkgoHelper()
 	labels := client.MatchingLabels{"control-plane": "controller-manager"}
 	Eventually(func() bool {
 		pods := &corev1.PodList{}

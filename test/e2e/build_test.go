@@ -71,7 +71,7 @@ var _ = Describe("A build", func() {
 		Eventually(gone(ctx, &jobs[0])).Should(BeTrue())
 	})
 
-	It("goes on when the manager is killed meanwhile, and is not doubled", func(ctx SpecContext) {
+	It("goes on when the manager is killed meanwhile, and is not doubled", Serial, func(ctx SpecContext) {
 		fn := function(newNamespace(ctx), "patient", "nodejs20", map[string]string{
 			"package.json": `{"dependencies":{"slugify":"1.6.3"},"scripts":{"preinstall":"sleep 10"}}`,
 			"handler.js":   "exports.handle = () => require('slugify')('picked up')",

@@ -174,7 +174,7 @@ func leavesNothing(ctx context.Context, fj *v1alpha1.FunctionJob) {
 }
 
 var _ = Describe("A run of a function", func() {
-	It("migrates once, with the function's settings; kubectl wait sees the end, and the result is in the status", func(ctx SpecContext) {
+	It("migrates once, with the function's settings; kubectl wait sees the end, and the result is in the status", Serial, func(ctx SpecContext) {
 		namespace := newNamespace(ctx)
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "db", Namespace: namespace}, StringData: map[string]string{"user": "ada"}}
 		Expect(k8s.Create(ctx, secret)).To(Succeed())
@@ -343,7 +343,7 @@ var _ = Describe("A run of a function", func() {
 		Consistently(func() int { return len(jobsOf(ctx, twice)) }, pause).Should(BeZero())
 	})
 
-	It("goes on when the manager is killed at any moment of it", func(ctx SpecContext) {
+	It("goes on when the manager is killed at any moment of it", Serial, func(ctx SpecContext) {
 		fn := python(newNamespace(ctx), "steady", worker)
 		create(ctx, fn)
 		fj := jobOf(fn, "steady", `{"to":1}`)

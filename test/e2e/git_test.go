@@ -69,7 +69,7 @@ var _ = Describe("A function in a git repository", func() {
 		Expect(get(ctx, fn).Body).To(Equal("three"))
 	})
 
-	It("is not fetched again when the manager is restarted", func(ctx SpecContext) {
+	It("is not fetched again when the manager is restarted", Serial, func(ctx SpecContext) {
 		host := startGitHost()
 		host.Commit(map[string]string{"handler.py": v1})
 		fn := cloned(newNamespace(ctx), "patient-clone", host.url)

@@ -78,7 +78,7 @@ var _ = Describe("A user", func() {
 		answers(ctx, fn, "three")
 	})
 
-	It("applies the same twice, or restarts the manager: nothing is written", func(ctx SpecContext) {
+	It("applies the same twice, or restarts the manager: nothing is written", Serial, func(ctx SpecContext) {
 		fn := python(newNamespace(ctx), "still", v1)
 		create(ctx, fn)
 		before, deployment := current(ctx, fn), deploymentOf(ctx, fn)

@@ -7,6 +7,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -192,9 +193,7 @@ func reviewOn(ctx context.Context, settings map[string]string) {
 		ObjectMeta: metav1.ObjectMeta{Name: reviewSecret, Namespace: "sless-system"},
 		StringData: map[string]string{"LLM_ENABLED": "true", "LLM_API_KEY": "sk-e2e"},
 	}
-	for name, value := range settings {
-		secret.StringData[name] = value
-	}
+	maps.Copy(secret.StringData, settings)
 	Expect(client.IgnoreNotFound(k8s.Delete(ctx, secret.DeepCopy()))).To(Succeed())
 	Expect(k8s.Create(ctx, secret)).To(Succeed())
 	markPrograms(ctx, strconv.FormatInt(time.Now().UnixNano(), 10))
@@ -231,6 +230,7 @@ func markPrograms(ctx context.Context, mark string) {
 				s.AvailableReplicas == s.UpdatedReplicas
 		}).Should(BeTrue(), name+" must roll out")
 	}
+	waitManagers(ctx, 1)
 }
 
 // fromConfigMap makes a Function whose code is a ConfigMap.

@@ -123,7 +123,7 @@ func runObjects(ctx context.Context, t *v1alpha1.Trigger) int {
 }
 
 var _ = Describe("A user's Trigger", func() {
-	It("calls every minute, exactly once, while the manager is killed; can be switched off and on; leaves nothing", func(ctx SpecContext) {
+	It("calls every minute, exactly once, while the manager is killed; can be switched off and on; leaves nothing", Serial, func(ctx SpecContext) {
 		namespace := newNamespace(ctx)
 		fn := python(namespace, "diary", diary)
 		broken := python(namespace, "broken", "def handle(event, context):\n    raise ValueError('out of ink')\n")

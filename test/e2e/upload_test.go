@@ -139,8 +139,12 @@ func startIssuer() *tokenIssuer {
 	GinkgoHelper()
 	issuer, err := testutil.NewTokenIssuer()
 	Expect(err).NotTo(HaveOccurred())
-	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", issuerAddress)
-	Expect(err).NotTo(HaveOccurred())
+	// The gateway knows one address, so that stories that run side by side take turns.
+	var listener net.Listener
+	Eventually(func() (err error) {
+		listener, err = (&net.ListenConfig{}).Listen(context.Background(), "tcp", issuerAddress)
+		return err
+	}).WithTimeout(buildEnd).Should(Succeed())
 	server := &http.Server{Handler: issuer} //nolint:gosec // It lives as long as one story.
 	go func() { _ = server.Serve(listener) }()
 	DeferCleanup(server.Close)

@@ -59,7 +59,7 @@ func TestNextPreflight(t *testing.T) {
 		"replicas run":                 {state: PreflightState{Replicas: one, Deployment: deploymentWith("old", 1)}, want: pass},
 		"first version, with replicas": {state: PreflightState{Replicas: one}, want: pass},
 		"first version, without":       {state: PreflightState{Replicas: zero}, want: create},
-		"first version, autoscaled":    {state: PreflightState{}, want: create},
+		"first version, autoscaled":    {state: PreflightState{}, want: pass},
 		"stopped by the user":          {state: PreflightState{Replicas: zero, Deployment: deploymentWith("old", 0)}, want: create},
 		"being stopped by the user":    {state: PreflightState{Replicas: zero, Deployment: deploymentWith("old", 3)}, want: create},
 		"scaled to zero":               {state: PreflightState{Deployment: deploymentWith("old", 0)}, want: create},

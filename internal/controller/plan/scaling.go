@@ -57,7 +57,7 @@ func ScalingState(fn *v1alpha1.Function, facts ScalingFacts) (active bool, reaso
 		return false, v1alpha1.ReasonNoAutoscaler, "KEDA and its HTTP add-on are not installed in this cluster: the function " +
 			"runs at minReplicas, but at least at one"
 	case facts.Disabled:
-		return false, v1alpha1.ReasonPaused, "no trigger of the function is enabled: it is held at zero replicas"
+		return false, v1alpha1.ReasonPaused, "no Trigger of the Function is enabled: it is held at zero replicas"
 	}
 	if facts.ScaledObject == nil {
 		return false, v1alpha1.ReasonPending, "the autoscaler is being set up"

@@ -58,7 +58,7 @@ func TestScalingState(t *testing.T) {
 		"fixed":           {replicas: ptr.To[int32](2), wantReason: v1alpha1.ReasonFixedReplicas, wantMessage: "spec.replicas"},
 		"neither":         {wantReason: v1alpha1.ReasonFixedReplicas, wantMessage: "one replica"},
 		"no KEDA":         {scaling: three, facts: ScalingFacts{Mode: ScalingMissing}, wantReason: v1alpha1.ReasonNoAutoscaler, wantMessage: "not installed"},
-		"disabled":        {scaling: three, facts: ScalingFacts{Mode: ScalingAuto, Disabled: true}, wantReason: v1alpha1.ReasonPaused, wantMessage: "trigger"},
+		"disabled":        {scaling: three, facts: ScalingFacts{Mode: ScalingAuto, Disabled: true}, wantReason: v1alpha1.ReasonPaused, wantMessage: "Trigger"},
 		"not made yet":    {scaling: three, facts: ScalingFacts{Mode: ScalingAuto}, wantReason: v1alpha1.ReasonPending, wantMessage: "set up"},
 		"KEDA is down":    {scaling: three, facts: ScalingFacts{Mode: ScalingAuto, ScaledObject: &unstructured.Unstructured{}}, wantReason: v1alpha1.ReasonPending, wantMessage: "operator"},
 		"KEDA is unhappy": {scaling: three, facts: ScalingFacts{Mode: ScalingAuto, ScaledObject: ready("False", "no scaler")}, wantReason: v1alpha1.ReasonAutoscalerFailed, wantMessage: "no scaler"},

@@ -24,8 +24,6 @@ const (
 	cronEventDir = "/event"
 	eventKey     = "event.json"
 
-	// coldStartSeconds is granted to a call on top of the function's timeout, for pods that have to start first.
-	coldStartSeconds = 60
 	// runMarginSeconds is granted to a run on top of its call: for its own pod to start, and for a gateway that cannot be
 	// reached at once.
 	runMarginSeconds = 150
@@ -51,8 +49,8 @@ type CronOptions struct {
 	StartingDeadlineSeconds *int64
 	// ScheduleSince, when it is not zero, is the time since which ticks count.
 	ScheduleSince time.Time
-	// TimeoutSeconds is that of the function.
-	TimeoutSeconds int32
+	// TimeoutSeconds is that of the function. StartupSeconds is granted on top of it, for a replica that has to start first.
+	TimeoutSeconds, StartupSeconds int32
 }
 
 // TriggerLabels are the labels of everything that is made for a Trigger.
@@ -117,7 +115,7 @@ func CronJob(t *v1alpha1.Trigger, opt CronOptions) *batchv1.CronJob {
 				ObjectMeta: metav1.ObjectMeta{Labels: TriggerLabels(t, ComponentCron), Annotations: TriggerAnnotations(t)},
 				Spec: batchv1.JobSpec{
 					BackoffLimit:            ptr.To[int32](0),
-					ActiveDeadlineSeconds:   new(int64(opt.TimeoutSeconds) + coldStartSeconds + runMarginSeconds),
+					ActiveDeadlineSeconds:   new(int64(opt.TimeoutSeconds) + int64(opt.StartupSeconds) + runMarginSeconds),
 					TTLSecondsAfterFinished: ptr.To[int32](cronTTLSeconds),
 					Template: corev1.PodTemplateSpec{
 						ObjectMeta: metav1.ObjectMeta{Labels: TriggerLabels(t, ComponentCron), Annotations: TriggerAnnotations(t)},
@@ -169,7 +167,7 @@ func invokeContainer(t *v1alpha1.Trigger, opt CronOptions) corev1.Container {
 			"--method=" + string(cmp.Or(t.Spec.Cron.Method, "POST")),
 			"--trigger=" + t.Name,
 			"--source=/namespaces/" + t.Namespace + "/triggers/" + t.Name,
-			"--timeout=" + strconv.Itoa(int(opt.TimeoutSeconds)+coldStartSeconds) + "s",
+			"--timeout=" + strconv.Itoa(int(opt.TimeoutSeconds)+int(opt.StartupSeconds)) + "s",
 		},
 		// The name of the Job is the same however often the manager or the CronJob controller begins anew, and another for
 		// each tick: functions can tell a run by it.

@@ -46,6 +46,8 @@ type ScalingOptions struct {
 	StartupTimeout time.Duration
 	// PollingInterval is how often KEDA looks whether the function is idle.
 	PollingInterval time.Duration
+	// DefaultConcurrency is how many calls a replica takes at once when the Function does not say. 0 is not known.
+	DefaultConcurrency int32
 	// Mirrors are the names of the copies of Secrets and ConfigMaps that the pods use. KEDA reads them with the pod template
 	// when the ScaledObject changes, and fails later when they are gone, so the ScaledObject changes with them.
 	Mirrors []string
@@ -65,9 +67,7 @@ func InterceptorRoute(fn *v1alpha1.Function, opt ScalingOptions) *httpv1beta1.In
 			Target: httpv1beta1.TargetRef{Service: fn.Name, Port: naming.FunctionPort},
 			Rules:  []httpv1beta1.RoutingRule{{Hosts: []string{naming.VirtualHost(fn.Namespace, fn.Name)}}},
 			ScalingMetric: httpv1beta1.ScalingMetricSpec{
-				Concurrency: &httpv1beta1.ConcurrencyTargetSpec{
-					TargetValue: ptr.Deref(scaling.Concurrency, v1alpha1.DefaultScalingConcurrency),
-				},
+				Concurrency: &httpv1beta1.ConcurrencyTargetSpec{TargetValue: concurrencyAim(fn, opt)},
 				RequestRate: &httpv1beta1.RequestRateTargetSpec{
 					TargetValue: ptr.Deref(scaling.RequestsPerSecond, noRateTarget),
 					Window:      metav1.Duration{Duration: window},
@@ -82,6 +82,21 @@ func InterceptorRoute(fn *v1alpha1.Function, opt ScalingOptions) *httpv1beta1.In
 			},
 		},
 	}
+}
+
+// concurrencyAim is the number of calls in flight per replica that the autoscaler aims at. It stays below what a replica takes:
+// a replica that is full refuses calls, which are over too soon to be counted.
+func concurrencyAim(fn *v1alpha1.Function, opt ScalingOptions) int32 {
+	const percent = 70
+	aim := ptr.Deref(fn.Spec.Scaling.Concurrency, v1alpha1.DefaultScalingConcurrency)
+	limit := fn.Spec.Concurrency
+	if limit == 0 {
+		limit = opt.DefaultConcurrency
+	}
+	if limit > 0 {
+		aim = min(aim, limit*percent/100)
+	}
+	return max(aim, 1)
 }
 
 // ScaledObject builds what makes KEDA set the number of a Function's replicas.

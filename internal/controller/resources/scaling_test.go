@@ -41,6 +41,32 @@ func TestScalingGolden(t *testing.T) {
 	testutil.Golden(t, "scaledobject_full", ScaledObject(full, paused))
 }
 
+func TestConcurrencyAim(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		aim         *int32
+		limit       int32
+		wantDefault int32
+		want        int32
+	}{
+		"defaults":                    {wantDefault: 100, want: 70},
+		"set low":                     {aim: ptr.To[int32](5), wantDefault: 100, want: 5},
+		"more than a replica takes":   {aim: ptr.To[int32](50), limit: 10, wantDefault: 100, want: 7},
+		"one call at a time":          {limit: 1, wantDefault: 100, want: 1},
+		"nothing is known of a limit": {aim: ptr.To[int32](300), want: 300},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			fn := scalingFunction(v1alpha1.FunctionScaling{Concurrency: tc.aim})
+			fn.Spec.Concurrency = tc.limit
+			if got := concurrencyAim(fn, ScalingOptions{DefaultConcurrency: tc.wantDefault}); got != tc.want {
+				t.Errorf("aim %d, want %d", got, tc.want)
+			}
+		})
+	}
+}
+
 func TestIdleTimesAddUp(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {

@@ -22,7 +22,7 @@ func TestCronJob(t *testing.T) {
 	t.Parallel()
 	plain := testTrigger(testutil.MakeTrigger("nightly", "shop", "cart").Cron("0 3 * * *", ""))
 	options := CronOptions{
-		GatewayURL: "http://sless-gateway.sless-system.svc:80", BuilderImage: "sless:v1", TimeZone: "Etc/UTC", TimeoutSeconds: 60,
+		GatewayURL: "http://sless-gateway.sless-system.svc:80", BuilderImage: "sless:v1", TimeZone: "Etc/UTC", TimeoutSeconds: 60, StartupSeconds: 60,
 	}
 	testutil.Golden(t, "cronjob_plain", CronJob(plain, options))
 	if CronEvent(plain) != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/naeel/sless/api/v1alpha1"
 )
 
-// findTimeout bounds the search for a Function. It is for a warning only, which must hold nobody up.
+// findTimeout bounds one search for a Function. It is for a warning only, which must hold nobody up.
 const findTimeout = time.Second
 
 // functionFinder looks for the Functions that other objects name.
@@ -26,13 +26,11 @@ type functionFinder struct {
 
 // warnMissing warns when a Function does not exist. It is no mistake: what is applied together comes in any order.
 func (f *functionFinder) warnMissing(ctx context.Context, namespace, name string) admission.Warnings {
-	ctx, cancel := context.WithTimeout(ctx, findTimeout)
-	defer cancel()
 	key := client.ObjectKey{Namespace: namespace, Name: name}
-	err := f.cached.Get(ctx, key, &v1alpha1.Function{})
-	if apierrors.IsNotFound(err) {
-		// The cache lags behind when both were applied in one go.
-		err = f.live.Get(ctx, key, &v1alpha1.Function{})
+	err := find(ctx, f.cached, key)
+	if err != nil {
+		// The cache lags behind when both were applied in one go, and is empty for a moment when the manager starts.
+		err = find(ctx, f.live, key)
 	}
 	if apierrors.IsNotFound(err) {
 		return admission.Warnings{fmt.Sprintf(
@@ -42,4 +40,10 @@ func (f *functionFinder) warnMissing(ctx context.Context, namespace, name string
 		logf.FromContext(ctx).Error(err, "Failed to look for the Function that is referred to")
 	}
 	return nil
+}
+
+func find(ctx context.Context, reader client.Reader, key client.ObjectKey) error {
+	ctx, cancel := context.WithTimeout(ctx, findTimeout)
+	defer cancel()
+	return reader.Get(ctx, key, &v1alpha1.Function{})
 }
