@@ -66,7 +66,6 @@ func benchmarks() []benchmark {
 		{name: "wake", runs: 50, run: measureWake},
 		{name: "burst", runs: 5, run: measureBurst},
 		{name: "steady", runs: 3, run: measureSteady},
-		{name: "idle", runs: 3, run: measureIdle},
 	}
 }
 
