@@ -66,6 +66,7 @@ func benchmarks() []benchmark {
 		{name: "wake", runs: 50, run: measureWake},
 		{name: "burst", runs: 5, run: measureBurst},
 		{name: "steady", runs: 3, run: measureSteady},
+		{name: "idle", runs: 3, run: measureIdle},
 	}
 }
 
