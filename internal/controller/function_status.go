@@ -102,7 +102,7 @@ func readyVerdict(s *functionScope, fault *phaseError) readiness {
 	if fault != nil {
 		return faultReadiness(fault)
 	}
-	if plan.RolledOut(s.deployment, s.revision) {
+	if plan.RolledOut(s.deployment, s.revision) && asManyAsWanted(s) {
 		return rolledOutReadiness(s)
 	}
 	if podFault := plan.PodFault(s.pods, s.revision); podFault != nil {
@@ -117,6 +117,13 @@ func readyVerdict(s *functionScope, fault *phaseError) readiness {
 		return readiness{verdict: succeeded(v1alpha1.ReasonReady, "calls are answered by the wanted version")}
 	}
 	return readiness{verdict: unknown(v1alpha1.ReasonRollingOut, "the new version is starting"), reconciling: true}
+}
+
+// asManyAsWanted tells whether the Deployment asked for the wanted number of replicas when this pass began. What the pass has
+// changed since is not observed yet.
+func asManyAsWanted(s *functionScope) bool {
+	wanted := wantedReplicas(s)
+	return wanted == nil || s.deployment != nil && ptr.Deref(s.deployment.Spec.Replicas, 1) == *wanted
 }
 
 // disabledReadiness is that of a Function that its Triggers switch off. That comes before everything else, so that calls

@@ -33,7 +33,7 @@ func runningScope(n int32) *functionScope {
 	s.deployment = &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
 		Generation: 1, Labels: map[string]string{v1alpha1.LabelRevision: "r1"},
 	}}
-	s.deployment.Spec.Replicas = new(n)
+	s.fn.Spec.Replicas, s.deployment.Spec.Replicas = new(n), new(n)
 	s.deployment.Status = appsv1.DeploymentStatus{
 		ObservedGeneration: 1, Replicas: n, UpdatedReplicas: n, ReadyReplicas: n, AvailableReplicas: n,
 	}
@@ -118,6 +118,14 @@ func TestComputeFunctionStatus(t *testing.T) {
 		"scaled to zero by the user": {
 			scope: func() *functionScope { return runningScope(0) },
 			want:  "False/ScaledToZero False/ScaledToZero False True Disabled",
+		},
+		"more replicas were asked for in this very pass": {
+			scope: func() *functionScope {
+				s := runningScope(1)
+				s.fn.Spec.Replicas = new(int32(2))
+				return s
+			},
+			want: "Unknown/RollingOut True/Ready True False Pending",
 		},
 		"builds while the old version answers": {
 			scope: func() *functionScope { return runningScope(1) },
