@@ -14,6 +14,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/naeel/sless/api/v1alpha1"
@@ -232,7 +233,7 @@ func (r *FunctionReconciler) takeGitStep(
 			job = nil
 		}
 	}
-	if job != nil && len(credentials) > 0 {
+	if job != nil && ptr.Deref(job.Spec.Suspend, false) {
 		if err := r.startGitJob(ctx, job, credentials); err != nil {
 			return err
 		}
@@ -265,10 +266,22 @@ func (r *FunctionReconciler) removeGitJobs(ctx context.Context, names []string) 
 	return nil
 }
 
-// startGitJob gives a Job its credentials and lets it go.
+// startGitJob gives a Job what it waits for and lets it go.
 func (r *FunctionReconciler) startGitJob(ctx context.Context, job *batchv1.Job, credentials map[string][]byte) error {
-	if err := apply(ctx, r.Client, resources.BuildSecret(job, credentials)); err != nil {
-		return err
+	if len(credentials) > 0 {
+		if err := apply(ctx, r.Client, resources.BuildSecret(job, credentials)); err != nil {
+			return err
+		}
+	}
+	if r.Config.ObjectStore.CAFile != "" {
+		authorities, err := r.Config.Authorities()
+		if err != nil {
+			return platform(v1alpha1.ConditionSourceReady, v1alpha1.ReasonInternalError,
+				"the certificate authorities of the platform cannot be read", err)
+		}
+		if err := apply(ctx, r.Client, resources.BuildAuthorities(job, authorities)); err != nil {
+			return err
+		}
 	}
 	started := job.DeepCopy()
 	started.Spec.Suspend = new(bool)
@@ -295,6 +308,7 @@ func (r *FunctionReconciler) gitOptions(
 		ImagePullSecret:   cfg.Builds.ImagePullSecretName,
 		StoreEnv:          storeEnv(cfg.ObjectStore),
 		StoreSecret:       cfg.ObjectStore.SecretName,
+		StoreAuthority:    cfg.ObjectStore.CAFile != "",
 		CABundleConfigMap: cfg.Builds.CABundleConfigMap,
 		MaxBytes:          cfg.Git.MaxBytes,
 		TimeoutSeconds:    cfg.Git.TimeoutSeconds,

@@ -75,7 +75,7 @@ type GitStep struct {
 	Waiting string
 	// Create is a fetch to start, or nil.
 	Create *GitFetch
-	// Start is a Job that waits for its credentials, or nil.
+	// Start is a Job that waits for its credentials and authorities, or nil.
 	Start *batchv1.Job
 	// Remove names the Jobs that are of no use any more.
 	Remove []string

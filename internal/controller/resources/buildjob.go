@@ -173,7 +173,7 @@ func fetchStep(opt BuildOptions) corev1.Container {
 	c := builderStep(BuildFetch, opt, args, corev1.VolumeMount{Name: workspaceVolume, MountPath: workspaceDir})
 	c.Env = env
 	if path, ok := opt.authority(StoreAuthority); ok {
-		c.Env = append(c.Env, corev1.EnvVar{Name: "S3_CA_FILE", Value: path})
+		c.Env = append(c.Env, corev1.EnvVar{Name: storeAuthorityVariable, Value: path})
 		c.VolumeMounts = append(c.VolumeMounts, authoritiesMount())
 	}
 	return c

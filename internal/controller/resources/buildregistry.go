@@ -22,10 +22,12 @@ const (
 )
 
 const (
-	authoritiesVolume = "authorities"
-	authoritiesDir    = "/sless-authorities"
-	baseVolume        = "base"
-	baseDir           = "/base"
+	// storeAuthorityVariable tells a step which authority the object store has.
+	storeAuthorityVariable = "S3_CA_FILE"
+	authoritiesVolume      = "authorities"
+	authoritiesDir         = "/sless-authorities"
+	baseVolume             = "base"
+	baseDir                = "/base"
 )
 
 // BuildAuthorities builds the ConfigMap with the certificate authorities of the registry and of the object store, for one
@@ -108,14 +110,17 @@ func authoritiesMount() corev1.VolumeMount {
 	return corev1.VolumeMount{Name: authoritiesVolume, MountPath: authoritiesDir, ReadOnly: true}
 }
 
+// authoritiesVolumeOf is the ConfigMap that BuildAuthorities builds for a Job.
+func authoritiesVolumeOf(job string) corev1.Volume {
+	return corev1.Volume{Name: authoritiesVolume, VolumeSource: corev1.VolumeSource{
+		ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: job}},
+	}}
+}
+
 func registryVolumes(opt BuildOptions) []corev1.Volume {
 	var volumes []corev1.Volume
 	if len(opt.Authorities) > 0 {
-		volumes = append(volumes, corev1.Volume{Name: authoritiesVolume, VolumeSource: corev1.VolumeSource{
-			ConfigMap: &corev1.ConfigMapVolumeSource{
-				LocalObjectReference: corev1.LocalObjectReference{Name: naming.BuildJob(opt.Key)},
-			},
-		}})
+		volumes = append(volumes, authoritiesVolumeOf(naming.BuildJob(opt.Key)))
 	}
 	if opt.PushSecret == "" {
 		return volumes

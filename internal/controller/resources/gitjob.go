@@ -71,6 +71,9 @@ type GitOptions struct {
 	// StoreEnv tells where the object store is. StoreSecret holds accessKey and secretKey.
 	StoreEnv    []corev1.EnvVar
 	StoreSecret string
+	// StoreAuthority tells that the ConfigMap of the Job's own name holds the certificate authority of the object store. Such
+	// a Job is created suspended too.
+	StoreAuthority bool
 	// CABundleConfigMap holds ca.crt, or is empty.
 	CABundleConfigMap string
 	// MaxBytes and TimeoutSeconds bound the fetch.
@@ -98,7 +101,7 @@ func GitJob(fn *v1alpha1.Function, opt GitOptions) *batchv1.Job {
 			Name: name, Namespace: opt.Namespace, Labels: labels, Annotations: annotations,
 		},
 		Spec: batchv1.JobSpec{
-			Suspend:               new(len(opt.CredentialFiles) > 0),
+			Suspend:               new(len(opt.CredentialFiles) > 0 || opt.StoreAuthority),
 			BackoffLimit:          ptr.To[int32](0),
 			ActiveDeadlineSeconds: new(int64(opt.TimeoutSeconds) + gitStartSeconds),
 			Template: corev1.PodTemplateSpec{
@@ -161,6 +164,10 @@ func gitContainer(fn *v1alpha1.Function, opt GitOptions) corev1.Container {
 	if opt.CABundleConfigMap != "" {
 		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: caVolume, MountPath: caDir, ReadOnly: true})
 	}
+	if opt.StoreAuthority {
+		c.Env = append(c.Env, corev1.EnvVar{Name: storeAuthorityVariable, Value: authoritiesDir + "/" + StoreAuthority})
+		c.VolumeMounts = append(c.VolumeMounts, authoritiesMount())
+	}
 	return c
 }
 
@@ -206,6 +213,9 @@ func gitVolumes(opt GitOptions, secret string) []corev1.Volume {
 				Items:                []corev1.KeyToPath{{Key: caKey, Path: caKey}},
 			},
 		}})
+	}
+	if opt.StoreAuthority {
+		volumes = append(volumes, authoritiesVolumeOf(secret))
 	}
 	return volumes
 }

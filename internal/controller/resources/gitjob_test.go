@@ -72,6 +72,31 @@ func TestGitJobName(t *testing.T) {
 	}
 }
 
+// A fetch checks the object store with the operator's own authority, which is there before its pod is.
+func TestGitJobTrustsTheStore(t *testing.T) {
+	t.Parallel()
+	opt := gitOptions()
+	opt.StoreAuthority = true
+	job := GitJob(gitFunction().Obj(), opt)
+	if !ptr.Deref(job.Spec.Suspend, false) {
+		t.Error("the Job does not wait for its ConfigMap")
+	}
+	container := job.Spec.Template.Spec.Containers[0]
+	variable := container.Env[len(container.Env)-1]
+	if variable.Name != "S3_CA_FILE" || variable.Value != "/sless-authorities/"+StoreAuthority {
+		t.Errorf("variable %s=%s", variable.Name, variable.Value)
+	}
+	volumes := job.Spec.Template.Spec.Volumes
+	last := volumes[len(volumes)-1]
+	if last.ConfigMap == nil || last.ConfigMap.Name != job.Name || container.VolumeMounts[len(container.VolumeMounts)-1].Name != last.Name {
+		t.Errorf("volume %+v, mounts %+v", last, container.VolumeMounts)
+	}
+	if authorities := BuildAuthorities(job, map[string]string{StoreAuthority: "pem"}); authorities.Name != job.Name ||
+		authorities.Namespace != job.Namespace || authorities.OwnerReferences[0].Name != job.Name {
+		t.Errorf("the ConfigMap is %s/%s of %v", authorities.Namespace, authorities.Name, authorities.OwnerReferences)
+	}
+}
+
 // A fetch holds no right in the cluster, and its credentials are files, never variables or arguments.
 func TestGitJobKeepsCredentialsInFiles(t *testing.T) {
 	t.Parallel()
