@@ -350,6 +350,7 @@ var _ = Describe("A run of a function", func() {
 		Expect(k8s.Create(ctx, fj)).To(Succeed())
 		killManager(ctx)
 		Eventually(phase(ctx, fj)).Should(Equal("Succeeded 1"))
+		waitManagers(ctx, 1) // whose webhooks are asked when something is applied
 		By("having no room in the quota")
 		quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "full", Namespace: naming.DeployNamespace(fn.Namespace)}}
 		quota.Spec.Hard = corev1.ResourceList{corev1.ResourcePods: resource.MustParse("1")}
