@@ -3,17 +3,20 @@
 package gateway
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"time"
+
+	"github.com/naeel/sless/internal/naming"
 )
 
 const (
-	// routeWindow is how long the interceptor may not know a function that the cluster has: it learns of a new one a moment
-	// later than the gateway.
-	routeWindow = 2 * time.Second
+	// repeatWindow is how long a call is made again that has not reached the function: the interceptor learns of a new function
+	// a moment later than the gateway, and replicas that are full get company within seconds.
+	repeatWindow = 5 * time.Second
 	// maxInterceptorBody is what is read of an answer of the interceptor's own, so that its connection can be used again.
 	maxInterceptorBody = 4 << 10
 
@@ -40,7 +43,7 @@ type wakingTransport struct {
 	next http.RoundTripper
 	// interceptor is the host:port of its proxy.
 	interceptor string
-	// window is how long an interceptor that does not know the function is asked again.
+	// window is how long a call is made again that has not reached the function.
 	window time.Duration
 }
 
@@ -54,33 +57,68 @@ func (t *wakingTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	url := *req.URL
 	url.Host = t.interceptor
 	held.URL, held.Host = &url, c.route.VirtualHost
-	pause := backoff{next: firstBackoff}
-	var window <-chan time.Time
+	again := repeater{call: c, pause: backoff{next: firstBackoff}, window: t.window}
+	defer again.stop()
 	for {
 		res, err := t.next.RoundTrip(&held)
-		if errors.As(err, new(*dialError)) {
+		switch {
+		case errors.As(err, new(*dialError)):
 			return t.next.RoundTrip(req)
+		case err != nil:
+			return nil, err
+		case isBusy(res):
+			// A crowd that waited for the first replica may be more than it takes at once, and further replicas take a moment.
+			if !again.wait(req.Context()) {
+				return res, nil
+			}
+			discard(res)
+		case fromFunction(res):
+			return res, nil
+		default:
+			discard(res)
+			if res.StatusCode != http.StatusNotFound || !again.wait(req.Context()) {
+				return nil, &interceptorError{status: res.StatusCode, resolved: res.Header.Get(headerKedaColdStart) != ""}
+			}
 		}
-		if err != nil || fromFunction(res) {
-			return res, err
-		}
-		discard(res)
-		refused := &interceptorError{status: res.StatusCode, resolved: res.Header.Get(headerKedaColdStart) != ""}
-		if res.StatusCode != http.StatusNotFound || c.body != nil && !c.body.replayable() {
-			return nil, refused
-		}
-		if window == nil {
-			timer := time.NewTimer(t.window)
-			defer timer.Stop()
-			window = timer.C
-		}
-		if !pause.wait(req.Context(), window) {
-			return nil, refused
-		}
-		if c.body != nil {
-			c.body.rewind()
-		}
+		again.rewind()
 	}
+}
+
+// repeater makes a call again that has not reached the user's code, with growing pauses, for a while.
+type repeater struct {
+	call   *call
+	pause  backoff
+	window time.Duration
+
+	timer *time.Timer
+}
+
+// wait pauses. It reports false when the call cannot be made again, or not any more.
+func (r *repeater) wait(ctx context.Context) bool {
+	if r.call.body != nil && !r.call.body.replayable() {
+		return false
+	}
+	if r.timer == nil {
+		r.timer = time.NewTimer(r.window)
+	}
+	return r.pause.wait(ctx, r.timer.C)
+}
+
+func (r *repeater) rewind() {
+	if r.call.body != nil {
+		r.call.body.rewind()
+	}
+}
+
+func (r *repeater) stop() {
+	if r.timer != nil {
+		r.timer.Stop()
+	}
+}
+
+// isBusy tells that a replica took no more calls at once.
+func isBusy(res *http.Response) bool {
+	return res.StatusCode == http.StatusTooManyRequests && res.Header.Get(naming.BusyHeader) != ""
 }
 
 // fromFunction tells an answer of a function, which carries the id of its request whatever it says, from one of the

@@ -17,6 +17,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/naeel/sless/internal/naming"
 )
 
 const helloVirtualHost = "hello.sless-fn-demo.fn.sless.internal"
@@ -208,6 +210,42 @@ func TestWithoutAnInterceptorCallsGoToRunningReplicas(t *testing.T) {
 	a := do(t, newClient(t), newRequest(t, http.MethodPost, g.url+"/fn/demo/hello", strings.NewReader("body")))
 	if a.status != http.StatusOK || !strings.HasSuffix(a.body, "body") {
 		t.Errorf("got %d %q", a.status, a.body)
+	}
+}
+
+func TestReplicasThatAreFullAreAskedAgain(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		refusals   int32
+		own        bool
+		wantStatus int
+		wantCalls  int32
+	}{
+		"full for a moment":      {refusals: 3, wantStatus: 200, wantCalls: 4},
+		"the function's own 429": {refusals: 1, own: true, wantStatus: 429, wantCalls: 1},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var calls atomic.Int32
+			upstream := startUpstream(t, func(w http.ResponseWriter, r *http.Request) {
+				if calls.Add(1) > tc.refusals {
+					asWatchdog(w, r)
+					return
+				}
+				w.Header().Set(HeaderRequestID, r.Header.Get(HeaderRequestID))
+				if !tc.own {
+					w.Header().Set(naming.BusyHeader, "true")
+				}
+				w.WriteHeader(http.StatusTooManyRequests)
+			})
+			hop := startUpstream(t, interceptor(t, upstream, true))
+			g := startGateway(t, scaling("127.0.0.1:1", true), through(hop))
+			a := do(t, newClient(t), newRequest(t, http.MethodPost, g.url+"/fn/demo/hello", strings.NewReader("body")))
+			if a.status != tc.wantStatus || calls.Load() != tc.wantCalls || a.status == 200 && !strings.HasSuffix(a.body, "body") {
+				t.Errorf("got %d %q after %d calls, want %d after %d", a.status, a.body, calls.Load(), tc.wantStatus, tc.wantCalls)
+			}
+		})
 	}
 }
 

@@ -72,7 +72,7 @@ func newProxy(cfg Config, resolver Resolver, metrics *Metrics, next http.RoundTr
 		ModifyResponse: p.modifyResponse,
 		ErrorHandler:   p.handleError,
 		Transport: &retrier{
-			next:   &wakingTransport{next: next, interceptor: cfg.Interceptor, window: routeWindow},
+			next:   &wakingTransport{next: next, interceptor: cfg.Interceptor, window: repeatWindow},
 			window: cfg.ConnectWindow,
 		},
 		FlushInterval: flushInterval,

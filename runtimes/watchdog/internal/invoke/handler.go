@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/naeel/sless/internal/naming"
 	"github.com/naeel/sless/runtimes/watchdog/internal/worker"
 )
 
@@ -80,6 +81,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, id string, start
 		w.Header().Set("Connection", "close")
 		_ = http.NewResponseController(w).SetReadDeadline(h.Now())
 		w.Header().Set("Retry-After", "1")
+		w.Header().Set(naming.BusyHeader, "true")
 		return refuse(w, id, http.StatusTooManyRequests,
 			fmt.Sprintf("the function is serving %d calls at once, which is its limit", h.Concurrency))
 	}
