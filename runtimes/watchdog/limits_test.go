@@ -107,6 +107,9 @@ func TestConcurrencyLimit(t *testing.T) {
 		first, second := p.background("/wait"), p.background("/wait")
 		p.called(2)
 		third := p.get("/zero")
+		if third.header.Get("X-Sless-Busy") == "" {
+			t.Error("the gateway cannot tell that the call did not reach the handler")
+		}
 		if text := errorText(t, third, http.StatusTooManyRequests, ""); !strings.Contains(text, "2 calls at once") {
 			t.Errorf("error %q", text)
 		}
