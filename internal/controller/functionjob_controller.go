@@ -68,11 +68,8 @@ func (r *FunctionJobReconciler) finish(ctx context.Context, s *functionJobScope,
 	base := s.fj.DeepCopy()
 	s.fj.Status = computeFunctionJobStatus(s, fault)
 	written, patchErr := replaceStatus(ctx, r.Client, s.fj, base.Status, s.fj.Status)
-	if apierrors.IsConflict(patchErr) {
-		return ctrl.Result{RequeueAfter: conflictDelay}, nil
-	}
 	if patchErr != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(patchErr)
+		return statusNotWritten(patchErr)
 	}
 	if written {
 		for _, e := range s.events {

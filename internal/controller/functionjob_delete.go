@@ -47,14 +47,7 @@ func (r *FunctionJobReconciler) delete(ctx context.Context, fj *v1alpha1.Functio
 	if running && left > 0 {
 		return ctrl.Result{RequeueAfter: min(left, cancelTimeout)}, nil
 	}
-	base := fj.DeepCopy()
-	controllerutil.RemoveFinalizer(fj, v1alpha1.FinalizerFunctionJob)
-	patch := client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})
-	err = r.Patch(ctx, fj, patch, client.FieldOwner(v1alpha1.FieldOwnerController))
-	if client.IgnoreNotFound(err) != nil {
-		return ctrl.Result{}, fmt.Errorf("removing the finalizer: %w", err)
-	}
-	return ctrl.Result{}, nil
+	return ctrl.Result{}, removeFinalizer(ctx, r.Client, fj, v1alpha1.FinalizerFunctionJob)
 }
 
 func (r *FunctionJobReconciler) podsRun(ctx context.Context, fj *v1alpha1.FunctionJob) (bool, error) {

@@ -11,7 +11,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/naeel/sless/api/v1alpha1"
 	"github.com/naeel/sless/internal/controller/plan"
@@ -92,21 +91,15 @@ func (r *FunctionJobReconciler) runnableFunction(ctx context.Context, s *functio
 
 // holdForRun adds the finalizer and makes sure that this pass has seen the newest FunctionJob.
 func (r *FunctionJobReconciler) holdForRun(ctx context.Context, s *functionJobScope) error {
-	base := s.fj.DeepCopy()
-	if controllerutil.AddFinalizer(s.fj, v1alpha1.FinalizerFunctionJob) {
-		// The lock is the proof.
-		patch := client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})
-		err := r.Patch(ctx, s.fj, patch, client.FieldOwner(v1alpha1.FieldOwnerController))
-		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-			return waiting(v1alpha1.ConditionComplete, reasonStale, "the FunctionJob has changed")
-		}
-		if err != nil {
-			return fmt.Errorf("adding the finalizer to %s: %w", klog.KObj(s.fj), err)
-		}
-		return nil
+	added, err := addFinalizer(ctx, r.Client, s.fj, v1alpha1.FinalizerFunctionJob)
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return waiting(v1alpha1.ConditionComplete, reasonStale, "the FunctionJob has changed")
+	}
+	if added || err != nil {
+		return err // the lock of the patch is the proof
 	}
 	live := &v1alpha1.FunctionJob{}
-	err := r.APIReader.Get(ctx, client.ObjectKeyFromObject(s.fj), live)
+	err = r.APIReader.Get(ctx, client.ObjectKeyFromObject(s.fj), live)
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("reading %s: %w", klog.KObj(s.fj), err)
 	}

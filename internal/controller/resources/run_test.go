@@ -16,8 +16,8 @@ import (
 func TestRunGolden(t *testing.T) {
 	t.Parallel()
 	fn := testutil.MakeFunction("cart", "shop").UID("uid-1").Env("ALPHA", "2").Timeout(120).Obj()
-	plain := testutil.MakeJob("migrate", "shop", "cart").UID("uid-2").Run(1)
-	full := testutil.MakeJob("migrate", "shop", "cart").UID("uid-2").Run(7).Event(`{"to":2}`).Timeout(30).Retries(3)
+	plain := testutil.MakeFunctionJob("migrate", "shop", "cart").UID("uid-2").Run(1)
+	full := testutil.MakeFunctionJob("migrate", "shop", "cart").UID("uid-2").Run(7).Event(`{"to":2}`).Timeout(30).Retries(3)
 	options := RunOptions{Pod: deploymentOptions(), Event: "the-event"}
 	testutil.Golden(t, "run_plain", RunJob(plain.Obj(), fn, options))
 	options.Pod.ImagePullSecret = "pull"
@@ -29,7 +29,7 @@ func TestRunGolden(t *testing.T) {
 
 func TestRunEventWithoutAnEvent(t *testing.T) {
 	t.Parallel()
-	event := RunEvent(testutil.MakeJob("migrate", "shop", "cart").UID("uid-2").Run(1).Obj())
+	event := RunEvent(testutil.MakeFunctionJob("migrate", "shop", "cart").UID("uid-2").Run(1).Obj())
 	if diff := cmp.Diff(map[string][]byte{"event.json": []byte("null")}, event.Data); diff != "" {
 		t.Errorf("the event (-want +got):\n%s", diff)
 	}
@@ -39,7 +39,7 @@ func TestRunEventWithoutAnEvent(t *testing.T) {
 func TestRunInputsAreNamedByTheirContent(t *testing.T) {
 	t.Parallel()
 	job := func(run int64, event string) *v1alpha1.FunctionJob {
-		return testutil.MakeJob("migrate", "shop", "cart").UID("uid-2").Run(run).Event(event).Obj()
+		return testutil.MakeFunctionJob("migrate", "shop", "cart").UID("uid-2").Run(run).Event(event).Obj()
 	}
 	names := map[string]bool{}
 	for _, j := range []*v1alpha1.FunctionJob{job(1, "1"), job(1, "1"), job(1, "2"), job(2, "1")} {
@@ -54,7 +54,7 @@ func TestRunInputsAreNamedByTheirContent(t *testing.T) {
 func TestRunIsNoPodOfTheFunction(t *testing.T) {
 	t.Parallel()
 	fn := testutil.MakeFunction("cart", "shop").UID("uid-1").Obj()
-	j := testutil.MakeJob("migrate", "shop", "cart").UID("uid-2").Run(1).Obj()
+	j := testutil.MakeFunctionJob("migrate", "shop", "cart").UID("uid-2").Run(1).Obj()
 	job := RunJob(j, fn, RunOptions{Pod: deploymentOptions(), Event: "e"})
 	if labels.SelectorFromSet(SelectorLabels(fn)).Matches(labels.Set(job.Spec.Template.Labels)) {
 		t.Errorf("the Service selects the run: %v", job.Spec.Template.Labels)
@@ -73,7 +73,7 @@ func TestRunIsNoPodOfTheFunction(t *testing.T) {
 func TestRunHasThePodOfTheFunction(t *testing.T) {
 	t.Parallel()
 	fn := testutil.MakeFunction("cart", "shop").UID("uid-1").Env("A", "1").Obj()
-	j := testutil.MakeJob("migrate", "shop", "cart").UID("uid-2").Run(1).Obj()
+	j := testutil.MakeFunctionJob("migrate", "shop", "cart").UID("uid-2").Run(1).Obj()
 	want := podTemplate(fn, deploymentOptions()).Spec
 	got := RunJob(j, fn, RunOptions{Pod: deploymentOptions(), Event: "e"}).Spec.Template.Spec
 	got.RestartPolicy, got.TerminationGracePeriodSeconds, got.ActiveDeadlineSeconds = "", want.TerminationGracePeriodSeconds, nil
