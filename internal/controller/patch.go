@@ -24,20 +24,27 @@ import (
 // apply makes the cluster agree with obj by server-side apply, and owns the fields that obj sets. The server writes
 // nothing when nothing would change.
 func apply(ctx context.Context, c client.Client, obj client.Object) error {
+	_, err := applied(ctx, c, obj)
+	return err
+}
+
+// applied is apply that returns the object as the server has it then.
+func applied(ctx context.Context, c client.Client, obj client.Object) (*unstructured.Unstructured, error) {
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
 	if err != nil {
-		return fmt.Errorf("converting %T %s: %w", obj, klog.KObj(obj), err)
+		return nil, fmt.Errorf("converting %T %s: %w", obj, klog.KObj(obj), err)
 	}
 	// A builder leaves these empty, and an empty field must not be owned.
 	delete(fields, "status")
 	unstructured.RemoveNestedField(fields, "metadata", "creationTimestamp")
 	unstructured.RemoveNestedField(fields, "spec", "template", "metadata", "creationTimestamp")
-	configuration := client.ApplyConfigurationFromUnstructured(&unstructured.Unstructured{Object: fields})
-	err = c.Apply(ctx, configuration, client.FieldOwner(v1alpha1.FieldOwnerController), client.ForceOwnership)
+	answer := &unstructured.Unstructured{Object: fields}
+	err = c.Apply(ctx, client.ApplyConfigurationFromUnstructured(answer), // which is filled with the answer
+		client.FieldOwner(v1alpha1.FieldOwnerController), client.ForceOwnership)
 	if err != nil {
-		return fmt.Errorf("applying %T %s: %w", obj, klog.KObj(obj), err)
+		return nil, fmt.Errorf("applying %T %s: %w", obj, klog.KObj(obj), err)
 	}
-	return nil
+	return answer, nil
 }
 
 // patchStatus writes the status of obj as one merge patch, only when it differs from base. The resource version is part

@@ -54,8 +54,9 @@ type triggerScope struct {
 
 	// fn is nil when the Function does not exist, or is being deleted.
 	fn *v1alpha1.Function
-	// host is what the gateway serves for the Trigger.
-	host string
+	// host is what the gateway serves for the Trigger, and unrouted says why no call comes in by it, if that is known.
+	host     string
+	unrouted *plan.Fault
 	// lastTick is when the CronJob fired last, and nextTick when it fires next. Both may be zero.
 	lastTick, nextTick time.Time
 	// run is the outcome of the last run that ended, if one is known.
