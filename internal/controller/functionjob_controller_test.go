@@ -195,15 +195,37 @@ var _ = Describe("A FunctionJob", func() {
 		jobIs(ctx, fj, "Skipped 0 Skipped")
 		asked := currentJob(ctx, fj)
 		asked.Spec.RunID = 4
-		job := resources.RunJob(asked, get(ctx, fn), resources.RunOptions{
-			Pod: resources.DeploymentOptions{Image: "image:test"}, Event: "none",
-		})
+		job := resources.RunJob(asked, get(ctx, fn), resources.DeploymentOptions{Image: "image:test"})
 		Expect(k8sClient.Create(ctx, job)).To(Succeed())
 		end(ctx, runPod(ctx, job), corev1.PodSucceeded, `"before"`)
 		changeJob(ctx, fj, func(j *v1alpha1.FunctionJob) { j.Spec.RunID = 4 })
 		jobIs(ctx, fj, "Succeeded 4 Succeeded")
 		Expect(string(currentJob(ctx, fj).Status.Result.Raw)).To(Equal(`"before"`))
 		Expect(theJob(ctx, fj).UID).To(Equal(job.UID))
+	})
+
+	It("does not begin again what a manager began and could not note, when its Job was deleted meanwhile", func(ctx SpecContext) {
+		fn := readyFunction(ctx, newNamespace(ctx))
+		fj := testutil.MakeFunctionJob("lost", fn.Namespace, fn.Name).Obj()
+		Expect(k8sClient.Create(ctx, fj)).To(Succeed())
+		jobIs(ctx, fj, "Skipped 0 Skipped")
+		asked := currentJob(ctx, fj)
+		asked.Spec.RunID = 4
+		Expect(k8sClient.Create(ctx, resources.RunEvent(asked))).To(Succeed())
+		changeJob(ctx, fj, func(j *v1alpha1.FunctionJob) { j.Spec.RunID = 4 })
+		jobIs(ctx, fj, "Failed 4 RunDeleted")
+		Eventually(count(ctx, fj, &corev1.SecretList{})).Should(BeZero())
+		Consistently(count(ctx, fj, &batchv1.JobList{}), "1s").Should(BeZero())
+
+		By("beginning a later one, whose manager died before it made the event")
+		asked.Spec.RunID = 5
+		job := resources.RunJob(asked, get(ctx, fn), resources.DeploymentOptions{Image: "image:test"})
+		Expect(k8sClient.Create(ctx, job)).To(Succeed())
+		changeJob(ctx, fj, func(j *v1alpha1.FunctionJob) { j.Spec.RunID = 5 })
+		jobIs(ctx, fj, "Running 5 Running")
+		Expect(theJob(ctx, fj).UID).To(Equal(job.UID))
+		event := &corev1.Secret{}
+		Expect(k8sClient.Get(ctx, client.ObjectKeyFromObject(resources.RunEvent(asked)), event)).To(Succeed())
 	})
 
 	It("refuses to take over a Job that is not its own, and a name that derived names cannot hold", func(ctx SpecContext) {
