@@ -64,8 +64,8 @@ func parentVerdict(parent map[string]any, generation int64) (accepted bool, refu
 			yes++
 		case "False":
 			reason, _, _ := unstructured.NestedString(fields, "reason")
-			message, _, _ := unstructured.NestedString(fields, "message")
-			return false, strings.TrimSuffix(cmp.Or(reason, kind)+": "+cmp.Or(message, "it gives no reason"), ".")
+			message, _, _ := unstructured.NestedString(fields, "message") // some give none
+			return false, strings.TrimRight(cmp.Or(reason, kind)+": "+message, ". :")
 		}
 	}
 	return yes == len(routeConditions), ""

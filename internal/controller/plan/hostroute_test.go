@@ -47,7 +47,7 @@ func TestRouteFault(t *testing.T) {
 		},
 		"without the backend": {
 			parents: []any{parent("public", accepted, noBackend)},
-			want: "HostNotRouted true Gateway infra/public does not serve the host: BackendNotFound: it gives no reason; " +
+			want: "HostNotRouted true Gateway infra/public does not serve the host: BackendNotFound; " +
 				"the operator of the cluster has to mend that",
 		},
 		"one of two is enough":   {parents: []any{parent("public", notAllowed), parent("inner", accepted, resolved)}},
