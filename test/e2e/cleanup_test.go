@@ -11,9 +11,9 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"strings"
 	"time"
 
+	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	. "github.com/onsi/ginkgo/v2"
@@ -145,39 +145,27 @@ func pullOnNode(ctx context.Context, fn *v1alpha1.Function) {
 	}).Should(BeTrue())
 }
 
-// platformServers are the demo's registry and object store, as this machine reaches them.
+// platformServers are the demo's registry and object store.
 type platformServers struct {
-	registryName, registryAddress string
-	images                        *image.Registry
-	store                         *objectstore.S3
+	host   string
+	login  authn.Keychain
+	images *image.Registry
+	store  *objectstore.S3
 }
 
 func connectPlatform(ctx context.Context) *platformServers {
 	GinkgoHelper()
-	address := func(service string) string {
-		s := &corev1.Service{}
-		Expect(k8s.Get(ctx, client.ObjectKey{Namespace: "sless-demo", Name: service}, s)).To(Succeed())
-		return fmt.Sprintf("%s:%d", s.Spec.ClusterIP, s.Spec.Ports[0].Port)
-	}
-	secret := &corev1.Secret{}
-	Expect(k8s.Get(ctx, client.ObjectKey{Namespace: "sless-system", Name: "sless-object-store"}, secret)).To(Succeed())
-	p := &platformServers{
-		registryName: "registry.sless-demo.svc.cluster.local:5000", registryAddress: address("registry"),
-	}
+	registry := readOperator(ctx).Registry
+	p := &platformServers{host: registry.Host, login: registryLogin(ctx), store: connectStore(ctx)}
 	var err error
-	p.images, err = image.New(image.Config{Insecure: []string{p.registryAddress}})
-	Expect(err).NotTo(HaveOccurred())
-	p.store, err = objectstore.New(objectstore.Config{
-		Endpoint: address("s3"), Bucket: "sless", PathStyle: true, Insecure: true,
-		AccessKey: string(secret.Data["accessKey"]), SecretKey: string(secret.Data["secretKey"]),
-	})
+	p.images, err = image.New(image.Config{Insecure: registry.Insecure, Keychain: p.login})
 	Expect(err).NotTo(HaveOccurred())
 	return p
 }
 
 func (p *platformServers) tags(ctx context.Context, namespace, name string) []string {
 	GinkgoHelper()
-	tags, err := p.images.Tags(ctx, naming.CodeRepository(p.registryAddress, namespace, name), 100)
+	tags, err := p.images.Tags(ctx, naming.CodeRepository(p.host, namespace, name), 100)
 	Expect(err).NotTo(HaveOccurred())
 	return tags
 }
@@ -195,10 +183,9 @@ func (p *platformServers) objects(ctx context.Context, namespace string) []strin
 // pull reads an image with all of its layers, each against its digest.
 func (p *platformServers) pull(ctx context.Context, ref string) {
 	GinkgoHelper()
-	ref = strings.Replace(ref, p.registryName, p.registryAddress, 1)
 	parsed, err := name.ParseReference(ref, name.Insecure)
 	Expect(err).NotTo(HaveOccurred())
-	img, err := remote.Image(parsed, remote.WithContext(ctx))
+	img, err := remote.Image(parsed, remote.WithContext(ctx), remote.WithAuthFromKeychain(p.login))
 	Expect(err).NotTo(HaveOccurred())
 	layers, err := img.Layers()
 	Expect(err).NotTo(HaveOccurred())
