@@ -91,6 +91,7 @@ const (
 	ReasonConfigMissing      = "ConfigMissing"
 	ReasonNameConflict       = "NameConflict"
 	ReasonHostConflict       = "HostConflict"
+	ReasonHostNotRouted      = "HostNotRouted"
 	ReasonLastRunFailed      = "LastRunFailed"
 )
 

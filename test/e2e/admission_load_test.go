@@ -62,7 +62,7 @@ func startLoad(ctx context.Context, namespace string) (*admissionLoad, func()) {
 // applyOnce applies a right Function and a right FunctionJob on a dry run, so that nothing piles up, and a wrong Trigger.
 func (l *admissionLoad) applyOnce(ctx context.Context, name string) {
 	l.note(ctx, true, l.client.Create(ctx, python(l.namespace, name, v1), client.DryRunAll))
-	job := testutil.MakeFunctionJob(name, l.namespace, "hello", 0, `{"n":1}`)
+	job := testutil.MakeFunctionJob(name, l.namespace, "hello").Event(`{"n":1}`).Obj()
 	l.note(ctx, true, l.client.Create(ctx, job, client.DryRunAll))
 	l.note(ctx, false, l.client.Create(ctx, nightly(l.namespace, name).Cron("nonsense", "").Obj()))
 }

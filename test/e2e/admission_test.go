@@ -30,7 +30,7 @@ var _ = Describe("A mistake", func() {
 		namespace := newNamespace(ctx)
 		variable := python(namespace, "hello", v1)
 		variable.Spec.Env = []corev1.EnvVar{{Name: "MY VAR", Value: "1"}}
-		tooLong := testutil.MakeFunctionJob(strings.Repeat("j", 53), namespace, "hello", 0, "")
+		tooLong := testutil.MakeFunctionJob(strings.Repeat("j", 53), namespace, "hello").Obj()
 		for _, tc := range []struct {
 			obj   client.Object
 			words []string
@@ -88,7 +88,7 @@ var _ = Describe("A cluster whose sless is down", Serial, func() {
 		namespace := newNamespace(ctx)
 		fn := python(namespace, "hello", v1)
 		create(ctx, fn)
-		trigger, job := nightly(namespace, "t").Obj(), testutil.MakeFunctionJob("j", namespace, "hello", 0, "")
+		trigger, job := nightly(namespace, "t").Obj(), testutil.MakeFunctionJob("j", namespace, "hello").Obj()
 		Expect(k8s.Create(ctx, trigger)).To(Succeed())
 		Expect(k8s.Create(ctx, job)).To(Succeed())
 		stopManager(ctx)

@@ -7,13 +7,16 @@ package e2e
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -122,9 +125,45 @@ func runObjects(ctx context.Context, t *v1alpha1.Trigger) int {
 	return n
 }
 
+func cronJobOf(ctx context.Context, t *v1alpha1.Trigger) *batchv1.CronJob {
+	GinkgoHelper()
+	cronJob := &batchv1.CronJob{}
+	key := client.ObjectKey{Namespace: naming.DeployNamespace(t.Namespace), Name: naming.CronJob(t.Name)}
+	Expect(k8s.Get(ctx, key, cronJob)).To(Succeed())
+	return cronJob
+}
+
+// writtenFor tells the versions of what managers write for a Function and its cron Trigger, as far as only they do.
+func writtenFor(ctx context.Context, t *v1alpha1.Trigger, fn *v1alpha1.Function) string {
+	GinkgoHelper()
+	event := &corev1.ConfigMap{}
+	cronJob := cronJobOf(ctx, t)
+	Expect(k8s.Get(ctx, client.ObjectKeyFromObject(cronJob), event)).To(Succeed())
+	return fmt.Sprintf("CronJob %d, event %s, Function %s, Deployment %d",
+		cronJob.Generation, event.ResourceVersion, current(ctx, fn).ResourceVersion, deploymentOf(ctx, fn).Generation)
+}
+
+// askForManagers sets the number of managers, and waits for nothing.
+func askForManagers(ctx context.Context, replicas int) {
+	GinkgoHelper()
+	manager := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: managerKey.Name, Namespace: managerKey.Namespace}}
+	Expect(k8s.Patch(ctx, manager, mergePatch(fmt.Sprintf(`{"spec":{"replicas":%d}}`, replicas)))).To(Succeed())
+}
+
+// leader is the name of the pod of the manager that leads, or was the last to do so.
+func leader(ctx context.Context) string {
+	GinkgoHelper()
+	lease := &coordinationv1.Lease{}
+	Expect(k8s.Get(ctx, client.ObjectKey{Namespace: managerKey.Namespace, Name: "manager.sless.io"}, lease)).To(Succeed())
+	pod, _, _ := strings.Cut(ptr.Deref(lease.Spec.HolderIdentity, ""), "_")
+	return pod
+}
+
 var _ = Describe("A user's Trigger", func() {
-	It("calls every minute, exactly once, while the manager is killed; can be switched off and on; leaves nothing", Serial, func(ctx SpecContext) {
+	It("calls every minute, exactly once, while the manager that leads is killed; can be switched off and on; leaves nothing", Serial, func(ctx SpecContext) {
 		namespace := newNamespace(ctx)
+		DeferCleanup(func(ctx SpecContext) { scaleManager(ctx, 1) })
+		askForManagers(ctx, 2)
 		fn := python(namespace, "diary", diary)
 		broken := python(namespace, "broken", "def handle(event, context):\n    raise ValueError('out of ink')\n")
 		t, failing := everyMinute(namespace, "tick", "diary", `{"n": 1}`), everyMinute(namespace, "fails", "broken", "")
@@ -134,21 +173,22 @@ var _ = Describe("A user's Trigger", func() {
 		create(ctx, broken)
 		Expect(k8s.Create(ctx, failing)).To(Succeed())
 		triggerIs(ctx, t, v1alpha1.ConditionReady, "True/Ready")
-		next := currentTrigger(ctx, t).Status.NextScheduleTime
-		Expect(next).NotTo(BeNil())
+		Expect(currentTrigger(ctx, t).Status.NextScheduleTime).NotTo(BeNil())
 
-		By("killing the manager a moment before the tick")
-		time.Sleep(time.Until(next.Add(-2 * time.Second)))
-		managers := &corev1.PodList{}
-		Expect(k8s.List(ctx, managers, client.InNamespace("sless-system"),
-			client.MatchingLabels{"control-plane": "controller-manager"})).To(Succeed())
-		for i := range managers.Items {
-			Expect(k8s.Delete(ctx, &managers.Items[i], client.GracePeriodSeconds(0))).To(Succeed())
-		}
+		By("killing the manager that leads a moment before the tick")
+		waitManagers(ctx, 2)
+		made := writtenFor(ctx, t, fn)
+		time.Sleep(time.Until(currentTrigger(ctx, t).Status.NextScheduleTime.Add(-2 * time.Second)))
+		led := leader(ctx)
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: led, Namespace: managerKey.Namespace}}
+		Expect(k8s.Delete(ctx, pod, client.GracePeriodSeconds(0))).To(Succeed())
 		Eventually(func() []string { return entries(ctx, fn) }).WithTimeout(tick).ShouldNot(BeEmpty())
 		Eventually(func() *metav1.Time { return currentTrigger(ctx, t).Status.LastScheduleTime }).ShouldNot(BeNil())
+		Expect(leader(ctx)).NotTo(Equal(led))
 		triggerIs(ctx, t, v1alpha1.ConditionLastRunSucceeded, "True/Succeeded")
 		Consistently(func() []string { return entries(ctx, fn) }, 5*time.Second).Should(HaveLen(1))
+		Expect(writtenFor(ctx, t, fn)).To(Equal(made), "the next one finds everything as it is to be")
+		askForManagers(ctx, 1)
 		Expect(entries(ctx, fn)[0]).To(MatchRegexp(`^tick cron-tick-\d+ \{"n": 1\}$`))
 		Eventually(func() bool {
 			status := currentTrigger(ctx, t).Status
@@ -168,10 +208,7 @@ var _ = Describe("A user's Trigger", func() {
 		Eventually(func() string { return refusal(get(ctx, fn)) }).Should(Equal("Service Unavailable Disabled"))
 		Expect(current(ctx, fn).Status.Phase).To(Equal(v1alpha1.PhaseDisabled))
 		Eventually(func() int32 { return deploymentOf(ctx, fn).Status.Replicas }).Should(BeZero())
-		cronJob := &batchv1.CronJob{}
-		key := client.ObjectKey{Namespace: naming.DeployNamespace(namespace), Name: naming.CronJob(t.Name)}
-		Expect(k8s.Get(ctx, key, cronJob)).To(Succeed())
-		Expect(ptr.Deref(cronJob.Spec.Suspend, false)).To(BeTrue())
+		Expect(ptr.Deref(cronJobOf(ctx, t).Spec.Suspend, false)).To(BeTrue())
 		Expect(current(ctx, broken).Status.Phase).To(Equal(v1alpha1.PhaseReady), "another Function is not concerned")
 
 		By("switching it on")
