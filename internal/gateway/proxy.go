@@ -48,9 +48,10 @@ type proxy struct {
 	metrics  *Metrics
 	trusted  TrustedProxies
 	grace    time.Duration
-	// startup and maxWaiting bound the wait for the first replica of a function that scales.
-	startup    time.Duration
-	maxWaiting int
+	// maxPending, and maxWaiting while no replica is ready, bound the calls of a function that have to wait. startup bounds the
+	// wait for the first replica of a function that scales.
+	maxPending, maxWaiting int
+	startup                time.Duration
 	now        func() time.Time
 	log        logr.Logger
 	reverse    *httputil.ReverseProxy
@@ -59,11 +60,11 @@ type proxy struct {
 func newProxy(cfg Config, resolver Resolver, metrics *Metrics, next http.RoundTripper) *proxy {
 	p := &proxy{
 		resolver: resolver,
-		limiter:  newLimiter(cfg.MaxPending),
+		limiter:  newLimiter(),
 		metrics:  metrics,
 		trusted:  cfg.TrustedProxies,
 		grace:    cfg.TimeoutGrace,
-		startup:  cfg.StartupTimeout, maxWaiting: cfg.MaxWaiting,
+		startup:  cfg.StartupTimeout, maxPending: cfg.MaxPending, maxWaiting: cfg.MaxWaiting,
 		now: cfg.Now,
 		log: cfg.Log,
 	}
@@ -125,10 +126,7 @@ func (p *proxy) forward(w *recorder, r *http.Request, to target, observed *obser
 	if refusal := p.resolver.Admit(fn, to.host, r); refusal != nil {
 		return refusal
 	}
-	limit := p.limiter.limit
-	if route.Cold {
-		limit = min(limit, p.maxWaiting)
-	}
+	limit := p.limitOf(route)
 	if !p.limiter.acquire(fn, limit) {
 		return tooManyRequests(fn, limit)
 	}
@@ -136,6 +134,15 @@ func (p *proxy) forward(w *recorder, r *http.Request, to target, observed *obser
 	observed.accepted()
 	p.pass(w, r, &call{route: route, path: to.path, prefix: to.prefix, id: w.id, observed: observed})
 	return nil
+}
+
+// limitOf is how many calls of a function may be in this gateway: those that its replicas take, and some that wait. The number
+// follows the replicas, so that it never keeps a function from growing.
+func (p *proxy) limitOf(route Route) int {
+	if route.Cold {
+		return min(p.maxPending, p.maxWaiting)
+	}
+	return p.maxPending + route.Capacity
 }
 
 func (p *proxy) pass(w *recorder, r *http.Request, c *call) {
