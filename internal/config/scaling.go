@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 )
 
 // Scaling says where KEDA and its HTTP add-on are, and how functions that scale are treated. It has no effect on a cluster
@@ -17,18 +18,24 @@ type Scaling struct {
 	Namespace string `json:"namespace"`
 	// StartupTimeoutSeconds is how long a call waits for the first replica (60 by default; 1 to 600).
 	StartupTimeoutSeconds int32 `json:"startupTimeoutSeconds"`
-	// PollingIntervalSeconds is how often KEDA looks whether a function is idle (5 by default). It adds to idleSeconds.
+	// PollingIntervalSeconds is how often KEDA looks whether a function is idle (2 by default). It adds to idleSeconds.
 	PollingIntervalSeconds int32 `json:"pollingIntervalSeconds"`
 }
 
-func (s *Scaling) setDefaults() {
+// StartupTimeout is StartupTimeoutSeconds as a duration.
+func (s *Scaling) StartupTimeout() time.Duration {
+	return time.Duration(s.StartupTimeoutSeconds) * time.Second
+}
+
+// SetDefaults fills in what is not set.
+func (s *Scaling) SetDefaults() {
 	setDefault(&s.Scaler, "keda-add-ons-http-external-scaler.keda:9090")
 	setDefault(&s.Namespace, "keda")
 	if s.StartupTimeoutSeconds == 0 {
 		s.StartupTimeoutSeconds = 60
 	}
 	if s.PollingIntervalSeconds == 0 {
-		s.PollingIntervalSeconds = 5
+		s.PollingIntervalSeconds = 2
 	}
 }
 
