@@ -44,17 +44,17 @@ func loadObjectStore(path string, getenv func(string) string) (store objectstore
 	}, file.Cleanup.RefreshAfter(), nil
 }
 
-// loadStartupTimeout reads how long a call waits for the first replica of a function. The manager tells the interceptor the
-// same. Without a file it is the default.
-func loadStartupTimeout(path string) (time.Duration, error) {
+// loadScaling reads where the autoscaler is, and how long a call waits for the first replica of a function, of which the
+// manager tells the interceptor. Without a file it is the default.
+func loadScaling(path string) (config.Scaling, error) {
 	var file struct {
 		Scaling config.Scaling `json:"scaling"`
 	}
 	if err := decodeConfig(path, &file); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return 0, err
+		return config.Scaling{}, err
 	}
 	file.Scaling.SetDefaults()
-	return file.Scaling.StartupTimeout(), nil
+	return file.Scaling, nil
 }
 
 // decodeConfig reads those parts of the configuration file that into has. An empty path is an empty file.

@@ -52,9 +52,9 @@ type proxy struct {
 	// wait for the first replica of a function that scales.
 	maxPending, maxWaiting int
 	startup                time.Duration
-	now        func() time.Time
-	log        logr.Logger
-	reverse    *httputil.ReverseProxy
+	now                    func() time.Time
+	log                    logr.Logger
+	reverse                *httputil.ReverseProxy
 }
 
 func newProxy(cfg Config, resolver Resolver, metrics *Metrics, next http.RoundTripper) *proxy {
