@@ -231,18 +231,22 @@ func (p *proxy) handleError(w http.ResponseWriter, r *http.Request, err error) {
 	writeRefusal(rec, c.id, refusal)
 }
 
-// explainFailure says why a call got no answer. Of a function that did not wake, its own condition knows best.
+// explainFailure says why a call got no answer. Of a function that did not wake, its own conditions know best.
 func (p *proxy) explainFailure(ctx context.Context, c *call, cause, err error) *Refusal {
 	refused := new(interceptorError)
-	if cause != nil || !errors.As(err, &refused) {
-		return c.explainFailure(cause, err)
+	held := cause == nil && errors.As(err, &refused)
+	now, resolveErr := p.resolver.Resolve(context.WithoutCancel(ctx), c.route.Function)
+	if known := new(Refusal); held && errors.As(resolveErr, &known) {
+		return known
 	}
-	if _, err := p.resolver.Resolve(ctx, c.route.Function); err != nil {
-		if known := new(Refusal); errors.As(err, &known) {
-			return known
-		}
+	refusal := c.explainFailure(cause, err)
+	if held {
+		refusal = c.explainInterceptor(refused, p.startup)
 	}
-	return c.explainInterceptor(refused, p.startup)
+	if refusal.Reason == reasonStartTimeout || refusal.Reason == reasonConnectFailed {
+		refusal.Message = explain(refusal.Message, now.Trouble)
+	}
+	return refusal
 }
 
 func isOurs(cause error) bool {

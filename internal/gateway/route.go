@@ -38,6 +38,8 @@ type Route struct {
 	VirtualHost string
 	// Cold tells that no replica is ready: a call waits until one is.
 	Cold bool
+	// Trouble says what is wrong with the autoscaler, and is empty when nothing is.
+	Trouble string
 	// Capacity is how many calls the function's replicas take at once.
 	Capacity int
 }
@@ -64,6 +66,7 @@ func routeFor(fn *v1alpha1.Function, clusterDomain string) (Route, *Refusal) {
 	}
 	if scales(fn) {
 		route.Scales, route.VirtualHost, route.Cold = true, naming.VirtualHost(key.Namespace, key.Name), cold(fn)
+		route.Trouble = troubleOf(fn)
 	}
 	return route, nil
 }
@@ -72,6 +75,14 @@ func routeFor(fn *v1alpha1.Function, clusterDomain string) (Route, *Refusal) {
 func scales(fn *v1alpha1.Function) bool {
 	scaling := meta.FindStatusCondition(fn.Status.Conditions, v1alpha1.ConditionScalingActive)
 	return scaling != nil && (scaling.Status == metav1.ConditionTrue || scaling.Reason == v1alpha1.ReasonAutoscalerFailed)
+}
+
+func troubleOf(fn *v1alpha1.Function) string {
+	scaling := meta.FindStatusCondition(fn.Status.Conditions, v1alpha1.ConditionScalingActive)
+	if scaling == nil || scaling.Reason != v1alpha1.ReasonAutoscalerFailed {
+		return ""
+	}
+	return scaling.Message
 }
 
 func cold(fn *v1alpha1.Function) bool {

@@ -137,3 +137,35 @@ func TestRouteForDefaults(t *testing.T) {
 		t.Errorf("route = %+v, want %+v", got, want)
 	}
 }
+
+func TestRouteOfAFunctionThatScales(t *testing.T) {
+	t.Parallel()
+	atZero := condition(v1alpha1.ConditionAvailable, metav1.ConditionTrue, v1alpha1.ReasonAtZero, "")
+	through := helloRoute
+	through.Scales, through.VirtualHost = true, helloVirtualHost
+	held, troubled := through, through
+	held.Cold, troubled.Cold, troubled.Trouble = true, true, "a part is away"
+	tests := map[string]struct {
+		available, scaling metav1.Condition
+		want               Route
+	}{
+		"running": {available, condition(v1alpha1.ConditionScalingActive, metav1.ConditionTrue, v1alpha1.ReasonScaling, "fine"), through},
+		"at zero": {atZero, condition(v1alpha1.ConditionScalingActive, metav1.ConditionTrue, v1alpha1.ReasonAtZero, "fine"), held},
+		"at zero, KEDA is in trouble": {
+			atZero, condition(v1alpha1.ConditionScalingActive, metav1.ConditionFalse, v1alpha1.ReasonAutoscalerFailed, "a part is away"),
+			troubled,
+		},
+		"without KEDA": {
+			available, condition(v1alpha1.ConditionScalingActive, metav1.ConditionFalse, v1alpha1.ReasonNoAutoscaler, "none"), helloRoute,
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, refusal := routeFor(function(v1alpha1.PhaseReady, tc.available, tc.scaling), "")
+			if refusal != nil || got != tc.want {
+				t.Errorf("route = %+v, %v, want %+v", got, refusal, tc.want)
+			}
+		})
+	}
+}
