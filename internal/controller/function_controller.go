@@ -15,6 +15,7 @@ import (
 
 	"github.com/naeel/sless/api/v1alpha1"
 	"github.com/naeel/sless/internal/config"
+	"github.com/naeel/sless/internal/controller/plan"
 	"github.com/naeel/sless/internal/image"
 	"github.com/naeel/sless/internal/objectstore"
 	"github.com/naeel/sless/internal/webhook/v1alpha1/validation"
@@ -64,6 +65,7 @@ var _ reconcile.Reconciler = (*FunctionReconciler)(nil)
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get;list;watch
 // +kubebuilder:rbac:groups=keda.sh,resources=scaledobjects,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=http.keda.sh,resources=interceptorroutes,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=discovery.k8s.io,resources=endpointslices,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // Reconcile makes one pass over a Function.
@@ -104,6 +106,8 @@ func (r *FunctionReconciler) finish(ctx context.Context, s *functionScope, err e
 	fault := asPhaseError(err)
 	base := s.fn.DeepCopy()
 	s.fn.Status = computeFunctionStatus(s, fault, r.Config)
+	_, settled := plan.CannotWake(s.fn.Status.Conditions, s.now)
+	s.lookAgainAfter(settled)
 	written, patchErr := patchStatus(ctx, r.Client, base, s.fn, base.Status, s.fn.Status)
 	if patchErr != nil {
 		return statusNotWritten(patchErr)
