@@ -21,7 +21,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/authn"
@@ -45,9 +44,7 @@ import (
 // The manager of the cluster has a registry without a login, so this story runs the Job of a build by itself.
 var _ = Describe("The Job of a build", func() {
 	It("works with a registry that wants a login and has a certificate of its own", func(ctx SpecContext) {
-		if os.Getenv("SLESS_E2E_CLUSTER") == "current" {
-			Skip("the registry runs in this process, which the pods of another cluster cannot reach")
-		}
+		needsThisMachine("the registry")
 		private := startPrivateRegistry()
 		base := private.take(ctx, serviceAddress(ctx, "registry")+"/sless-runtime-nodejs24:v0.1.0")
 		packed, err := archive.FromFiles(map[string]string{
