@@ -5,12 +5,10 @@
 package e2e
 
 import (
-	"context"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
@@ -109,39 +107,3 @@ var _ = Describe("A cluster whose sless is down", Serial, func() {
 })
 
 func mergePatch(text string) client.Patch { return client.RawPatch(types.MergePatchType, []byte(text)) }
-
-var managerKey = client.ObjectKey{Namespace: "sless-system", Name: "sless-controller-manager"}
-
-// scaleManager sets the number of managers and waits until so many work, and no other.
-func scaleManager(ctx context.Context, replicas int32) {
-	GinkgoHelper()
-	manager := &appsv1.Deployment{}
-	Expect(k8s.Get(ctx, managerKey, manager)).To(Succeed())
-	base := manager.DeepCopy()
-	manager.Spec.Replicas = new(replicas)
-	Expect(k8s.Patch(ctx, manager, client.MergeFrom(base))).To(Succeed())
-	waitManagers(ctx, replicas)
-}
-
-// waitManagers waits until so many managers work, and no other: one that is on its way out still leads for a while.
-func waitManagers(ctx context.Context, replicas int32) {
-	GinkgoHelper()
-	labels := client.MatchingLabels{"control-plane": "controller-manager"}
-	Eventually(func() bool {
-		pods := &corev1.PodList{}
-		Expect(k8s.List(ctx, pods, client.InNamespace(managerKey.Namespace), labels)).To(Succeed())
-		for i := range pods.Items {
-			if !podReady(&pods.Items[i]) || pods.Items[i].DeletionTimestamp != nil {
-				return false
-			}
-		}
-		return len(pods.Items) == int(replicas)
-	}).Should(BeTrue())
-}
-
-// stopManager takes all managers down until the story ends.
-func stopManager(ctx context.Context) {
-	GinkgoHelper()
-	DeferCleanup(func(ctx SpecContext) { scaleManager(ctx, 1) })
-	scaleManager(ctx, 0)
-}

@@ -21,7 +21,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/authn"
@@ -44,9 +43,7 @@ import (
 // The registry of the cluster speaks plain HTTP, so this story runs the Job of a build by itself.
 var _ = Describe("The Job of a build", func() {
 	It("works with a registry that wants a login and has a certificate of its own", func(ctx SpecContext) {
-		if os.Getenv("SLESS_E2E_CLUSTER") == "current" {
-			Skip("the registry runs in this process, which the pods of another cluster cannot reach")
-		}
+		needsThisMachine("the registry")
 		private := startPrivateRegistry()
 		platform := readOperator(ctx)
 		base := private.take(ctx, platform.Registry.Host+"/sless-runtime-nodejs24:v0.1.0")

@@ -160,9 +160,7 @@ type podsSeen struct {
 // watchPods looks on until the story ends.
 func watchPods(ctx context.Context, namespace string) *podsSeen {
 	GinkgoHelper()
-	cfg, err := clientConfig().ClientConfig()
-	Expect(err).NotTo(HaveOccurred())
-	watcher, err := client.NewWithWatch(cfg, client.Options{Scheme: scheme.Scheme})
+	watcher, err := client.NewWithWatch(restConfig(), client.Options{Scheme: scheme.Scheme})
 	Expect(err).NotTo(HaveOccurred())
 	seen := &podsSeen{pods: map[string]corev1.Pod{}}
 	for place, mine := range map[string]func(*corev1.Pod) bool{
