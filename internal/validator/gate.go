@@ -325,10 +325,10 @@ func (g *Gate) ask(ctx context.Context, s Submission, files map[string]string) V
 		return softFail(failed.Cause)
 	}
 	g.rest.ended("", now)
-	if reason = cleanReason(reason); safe {
+	if safe {
 		return Verdict{Outcome: Accepted}
 	}
-	if reason == "" {
+	if reason = cleanReason(withoutCode(reason, files)); reason == "" {
 		reason = noReason
 	}
 	return Verdict{Outcome: Rejected, Message: reason}
@@ -365,5 +365,5 @@ func (g *Gate) audit(s Submission, v Verdict) {
 		g.audited.Add(key, true, auditedFor)
 	}
 	g.opt.Log.Info("Refusing code after a review", "audit", true, "function", s.object(), "digest", s.Digest,
-		"runtime", s.Runtime, "model", g.cfg.Model, "reason", v.Message)
+		"runtime", s.Runtime, "model", g.cfg.Model, "reason", v.Message, "dryRun", s.KeptOnly)
 }

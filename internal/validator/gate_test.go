@@ -575,6 +575,11 @@ func TestAudit(t *testing.T) {
 	if len(line) > 2*MaxReasonBytes+400 {
 		t.Errorf("the line has %d bytes", len(line))
 	}
+	s.Recurring, s.KeptOnly = false, true
+	review(t, g, s)
+	if got := log.with(`"dryRun"=true`); len(got) != 1 {
+		t.Errorf("a dry run gave %q", got)
+	}
 	for _, part := range []string{"stratum", "sk-secret", "\x1b", "\n"} {
 		if len(log.with(part)) > 0 {
 			t.Errorf("the log holds %q: %q", part, log.with(part))
