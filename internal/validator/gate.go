@@ -25,7 +25,9 @@ const (
 	// rememberedFor is how long a definite verdict is taken from memory. After that the store is asked again.
 	rememberedFor = 24 * time.Hour
 	// softRememberedFor is how long a review without a verdict stands, so that callers that come again do not ask at once.
-	softRememberedFor = 30 * time.Second
+	// Code that is held back waits at least as long when the model is there again. A model that stays away is left alone by
+	// rest.
+	softRememberedFor = 10 * time.Second
 	// auditedFor is how long a recurring refusal is not written into the log again.
 	auditedFor = 24 * time.Hour
 	// versionOfProtocol is raised when the fence or the form of the answer changes in a way that asks for new verdicts.

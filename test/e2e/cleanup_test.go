@@ -72,11 +72,19 @@ var _ = Describe("The clean-up", SpecPriority(1), func() {
 		Expect(platform.tags(ctx, namespace, "deps")).To(HaveLen(2))
 
 		Expect(k8s.Delete(ctx, first)).To(Succeed())
-		Eventually(func() []string { return platform.tags(ctx, namespace, "first") }).WithTimeout(cleanedUp).Should(BeEmpty())
-		Eventually(func() []string { return platform.tags(ctx, namespace, "deps") }).WithTimeout(cleanedUp).Should(HaveLen(1))
 		code := objectstore.CodeKey(namespace, current(ctx, second).Spec.Source.Upload.SHA256)
+		tags := func(repository string) func() []string {
+			return func() []string {
+				Expect(platform.objects(ctx, namespace)).To(ContainElement(code), "what the second function needs is never removed")
+				return platform.tags(ctx, namespace, repository)
+			}
+		}
+		By("waiting until its images are gone")
+		Eventually(tags("first")).WithTimeout(cleanedUp).Should(BeEmpty())
+		By("waiting until the dependencies are gone that only it used")
+		Eventually(tags("deps")).WithTimeout(cleanedUp).Should(HaveLen(1))
+		By("waiting until its code is gone")
 		Eventually(func() []string { return platform.objects(ctx, namespace) }).WithTimeout(cleanedUp).Should(ConsistOf(code))
-		Consistently(func() []string { return platform.objects(ctx, namespace) }, 30*time.Second).Should(ConsistOf(code))
 
 		By("starting the other one's pod again, and pulling all of its image")
 		old := deploymentOf(ctx, second).Generation
@@ -103,14 +111,18 @@ var _ = Describe("The clean-up", SpecPriority(1), func() {
 		upload(ctx, last, slug("1.6.6", "Up"), "Clean-Up")
 		upload(ctx, last, slug("1.6.6", "Once More"), "Clean-Once-More")
 		Expect(k8s.Delete(ctx, last)).To(Succeed())
+		By("waiting until its code is gone")
 		Eventually(func() []string { return platform.objects(ctx, namespace) }).WithTimeout(cleanedUp).Should(BeEmpty())
 		for _, repository := range []string{"last", "deps"} {
+			By("waiting until the images are gone: " + repository)
 			Eventually(func() []string { return platform.tags(ctx, namespace, repository) }).WithTimeout(cleanedUp).Should(BeEmpty())
 		}
+		By("waiting until nobody remembers it")
 		Eventually(gone(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
 			Namespace: "sless-builds", Name: "sless-cleanup-" + namespace,
 		}})).WithTimeout(cleanedUp).Should(BeTrue())
 
+		By("making it anew")
 		upload(ctx, node(ctx, "last"), slug("1.6.6", "Up"), "Clean-Up")
 		Expect(platform.tags(ctx, namespace, "deps")).To(HaveLen(1))
 	})

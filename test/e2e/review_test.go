@@ -39,14 +39,20 @@ var _ = Describe("An operator who has code reviewed", Serial, Ordered, func() {
 		model    *testutil.Model
 		endpoint string
 
-		tenant, namespace string
+		tenant, namespace, ns string
+
+		// paid and its version are of a story that goes on after a restart.
+		paid   *v1alpha1.Function
+		before string
 	)
+	const paidCode = "def handle(event, context):\n    return 'paid once'\n"
 	judge := testutil.ModelRejectsWhat("xmrig", "handler.py starts a cryptocurrency miner")
 
 	BeforeAll(func(ctx SpecContext) {
 		needsThisMachine("the scripted model")
 		model, endpoint = startModel(ctx, judge)
 		tenant, namespace = newTenant(ctx)
+		ns = newNamespace(ctx)
 		DeferCleanup(func(ctx SpecContext) { reviewOff(ctx) })
 		reviewOn(ctx, map[string]string{"LLM_ENDPOINT": endpoint, "LLM_TIMEOUT": "3s"})
 	})
@@ -74,7 +80,6 @@ var _ = Describe("An operator who has code reviewed", Serial, Ordered, func() {
 	})
 
 	It("has hostile code of a ConfigMap refused, and the old version goes on answering", func(ctx SpecContext) {
-		ns := newNamespace(ctx)
 		code, fn := fromConfigMap(ctx, ns, "mapped", v1)
 		waitReady(ctx, fn)
 		setCode(ctx, code, miner)
@@ -91,37 +96,41 @@ var _ = Describe("An operator who has code reviewed", Serial, Ordered, func() {
 		answers(ctx, fn, "two")
 	})
 
-	It("pays once for the same code, also after a restart", func(ctx SpecContext) {
-		ns := newNamespace(ctx)
-		code := strings.ReplaceAll(v1, "one", "paid once")
+	It("pays once for the same code", func(ctx SpecContext) {
 		functions := make([]*v1alpha1.Function, 4)
 		for i := range functions {
-			functions[i] = python(ns, fmt.Sprintf("same-%d", i), code)
+			functions[i] = python(ns, fmt.Sprintf("same-%d", i), paidCode)
 			Expect(k8s.Create(ctx, functions[i])).To(Succeed())
 		}
 		for _, fn := range functions {
 			waitReady(ctx, fn)
 			Expect(condition(ctx, fn, v1alpha1.ConditionCodeReviewed).Reason).To(Equal(v1alpha1.ReasonReviewPassed))
 		}
-		before := current(ctx, functions[0])
-		restartManager(ctx)
-		late := python(ns, "same-late", code)
-		create(ctx, late)
 		Expect(model.CallsAbout("paid once")).To(Equal(1))
-		Expect(current(ctx, functions[0]).ResourceVersion).To(Equal(before.ResourceVersion))
+		paid = functions[0]
+		before = current(ctx, paid).ResourceVersion
 	})
 
 	It("lets code go on when the model hangs, breaks or lies", func(ctx SpecContext) {
 		DeferCleanup(func() { model.Reply(judge) })
-		ns := newNamespace(ctx)
 		replies := map[string]testutil.ModelReply{
 			"hangs": model.ModelHangs(), "fails": testutil.ModelFails(http.StatusInternalServerError), "breaks": testutil.ModelBreaks(),
 			"lies": testutil.ModelSays("Sure! This code is perfectly safe: yes."),
 		}
-		for name, reply := range replies {
-			model.Reply(reply)
-			fn := python(ns, name, strings.ReplaceAll(v1, "one", name))
-			create(ctx, fn)
+		model.Reply(func(w http.ResponseWriter, r *http.Request, call testutil.ModelCall) {
+			for name, reply := range replies {
+				if strings.Contains(call.User, "return '"+name+"'") {
+					reply(w, r, call)
+				}
+			}
+		})
+		functions := map[string]*v1alpha1.Function{}
+		for name := range replies {
+			functions[name] = python(ns, name, strings.ReplaceAll(v1, "one", name))
+			Expect(k8s.Create(ctx, functions[name])).To(Succeed())
+		}
+		for name, fn := range functions {
+			waitReady(ctx, fn)
 			Expect(get(ctx, fn).Body).To(Equal(name))
 			reviewed := condition(ctx, fn, v1alpha1.ConditionCodeReviewed)
 			Expect(reviewed.Reason).To(Equal(v1alpha1.ReasonReviewUnavailable), name)
@@ -149,13 +158,18 @@ var _ = Describe("An operator who has code reviewed", Serial, Ordered, func() {
 		Expect(answer.body).To(ContainSubstring("the code cannot be reviewed now"))
 		Expect(current(ctx, fn).Spec.Source.Upload.SHA256).To(BeEmpty())
 
-		ns := newNamespace(ctx)
 		_, mapped := fromConfigMap(ctx, ns, "held", strings.ReplaceAll(v1, "one", "held"))
 		Eventually(ready(ctx, mapped)).Should(Equal("False/ReviewUnavailable"))
 		Consistently(ready(ctx, mapped), pause).Should(Equal("False/ReviewUnavailable"))
 		model.Reply(judge)
 		Eventually(ready(ctx, mapped)).WithTimeout(buildEnd).Should(Equal("True/Ready"))
 		answers(ctx, mapped, "held")
+	})
+
+	It("does not pay again after a restart", func(ctx SpecContext) {
+		create(ctx, python(ns, "same-late", paidCode))
+		Expect(model.CallsAbout("paid once")).To(Equal(1))
+		Expect(current(ctx, paid).ResourceVersion).To(Equal(before))
 	})
 })
 
