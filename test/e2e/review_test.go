@@ -82,7 +82,26 @@ var _ = Describe("An operator who has code reviewed", Serial, Ordered, func() {
 		Expect(current(ctx, fn).Spec).To(Equal(before.Spec))
 		Expect(get(ctx, fn).Body).To(Equal("one"))
 		Eventually(refusals(ctx, namespace)).Should(ContainElement(And(
-			ContainSubstring("uploaded code sha256:"), ContainSubstring("cryptocurrency miner"), Not(ContainSubstring("xmrig")))))
+			ContainSubstring("the uploaded code sha256:"), ContainSubstring("cryptocurrency miner"), Not(ContainSubstring("xmrig")))))
+	})
+
+	It("has hostile code refused at kubectl apply, and told of although nothing was stored", func(ctx SpecContext) {
+		ns := newNamespace(ctx)
+		hostile := func() *v1alpha1.Function { return python(ns, "inline", miner+"# inline\n") }
+		Expect(k8s.Create(ctx, hostile(), client.DryRunAll)).To(Succeed(), "a dry run asks the model nothing")
+		for range 2 {
+			Expect(k8s.Create(ctx, hostile())).To(MatchError(ContainSubstring("code validation failed: handler.py starts a cryptocurrency miner")))
+		}
+		Expect(k8s.Create(ctx, hostile(), client.DryRunAll)).NotTo(Succeed(), "it is known by now")
+		Expect(model.CallsAbout("# inline")).To(Equal(1))
+		told := And(ContainSubstring("the inline code sha256:"), ContainSubstring("cryptocurrency miner"), Not(ContainSubstring("xmrig")))
+		Eventually(refusals(ctx, ns)).Should(ConsistOf(told))
+		events := &corev1.EventList{}
+		// As kubectl events --for function/inline.
+		Expect(k8s.List(ctx, events, client.InNamespace(ns), client.MatchingFields{
+			"involvedObject.apiVersion": "sless.io/v1alpha1", "involvedObject.kind": "Function", "involvedObject.name": "inline",
+		})).To(Succeed())
+		Expect(events.Items).To(HaveLen(1))
 	})
 
 	It("has hostile code of a ConfigMap refused, and the old version goes on answering", func(ctx SpecContext) {
