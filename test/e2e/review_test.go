@@ -169,9 +169,12 @@ var _ = Describe("An operator who has code reviewed", Serial, Ordered, func() {
 		waitReady(ctx, fn)
 	})
 
-	It("can have code held back until the model is there again", func(ctx SpecContext) {
+	It("can have code held back until the model is there again, exempt a namespace, and write the prompt", func(ctx SpecContext) {
 		DeferCleanup(func() { model.Reply(judge) })
-		reviewOn(ctx, map[string]string{"LLM_ENDPOINT": endpoint, "LLM_TIMEOUT": "3s", "LLM_FAILURE_POLICY": "Fail"})
+		prompt, exempt := reviewPrompt(ctx, "Refuse what mines."), newNamespace(ctx)
+		reviewOn(ctx, map[string]string{
+			"LLM_ENDPOINT": endpoint, "LLM_TIMEOUT": "3s", "LLM_FAILURE_POLICY": "Fail", "LLM_PROMPT_FILE": prompt, "LLM_SKIP_NAMESPACES": exempt,
+		})
 		model.Reply(testutil.ModelFails(http.StatusServiceUnavailable))
 		fn := uploaded(namespace, "strict")
 		Expect(k8s.Create(ctx, fn)).To(Succeed())
@@ -187,6 +190,12 @@ var _ = Describe("An operator who has code reviewed", Serial, Ordered, func() {
 		model.Reply(judge)
 		Eventually(ready(ctx, mapped)).WithTimeout(buildEnd).Should(Equal("True/Ready"))
 		answers(ctx, mapped, "held")
+		calls := model.Calls()
+		Expect(calls[len(calls)-1].System).To(HavePrefix("Refuse what mines."))
+
+		spared := python(exempt, "spared", v1+"# xmrig\n")
+		create(ctx, spared)
+		Expect(condition(ctx, spared, v1alpha1.ConditionCodeReviewed).Reason).To(Equal(v1alpha1.ReasonReviewSkipped))
 	})
 })
 
@@ -216,6 +225,17 @@ func reviewOn(ctx context.Context, settings map[string]string) {
 	Expect(client.IgnoreNotFound(k8s.Delete(ctx, secret.DeepCopy()))).To(Succeed())
 	Expect(k8s.Create(ctx, secret)).To(Succeed())
 	markPrograms(ctx, strconv.FormatInt(time.Now().UnixNano(), 10))
+}
+
+// reviewPrompt stores a prompt the way docs/code-review.md tells, and returns where the programs find it.
+func reviewPrompt(ctx context.Context, text string) string {
+	GinkgoHelper()
+	prompt := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: reviewSecret, Namespace: "sless-system"}, Data: map[string]string{"prompt.txt": text},
+	}
+	Expect(k8s.Create(ctx, prompt)).To(Succeed())
+	DeferCleanup(func(ctx SpecContext) { Expect(client.IgnoreNotFound(k8s.Delete(ctx, prompt))).To(Succeed()) })
+	return "/etc/sless-code-review/prompt.txt"
 }
 
 // reviewOff leaves the programs as they were.
