@@ -4,20 +4,17 @@ package controller
 
 import (
 	"context"
-	"fmt"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/naeel/sless/api/v1alpha1"
 	"github.com/naeel/sless/internal/config"
+	"github.com/naeel/sless/internal/controller/plan"
 	"github.com/naeel/sless/internal/image"
 	"github.com/naeel/sless/internal/objectstore"
 	"github.com/naeel/sless/internal/validator"
@@ -68,6 +65,7 @@ var _ reconcile.Reconciler = (*FunctionReconciler)(nil)
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get;list;watch
 // +kubebuilder:rbac:groups=keda.sh,resources=scaledobjects,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=http.keda.sh,resources=interceptorroutes,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=discovery.k8s.io,resources=endpointslices,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // Reconcile makes one pass over a Function.
@@ -108,13 +106,11 @@ func (r *FunctionReconciler) finish(ctx context.Context, s *functionScope, err e
 	fault := asPhaseError(err)
 	base := s.fn.DeepCopy()
 	s.fn.Status = computeFunctionStatus(s, fault, r.Config)
+	_, settled := plan.CannotWake(s.fn.Status.Conditions, s.now)
+	s.lookAgainAfter(settled)
 	written, patchErr := patchStatus(ctx, r.Client, base, s.fn, base.Status, s.fn.Status)
-	if apierrors.IsConflict(patchErr) {
-		// The Function changed while this pass went on. That is no fault, so it is not logged as one.
-		return ctrl.Result{RequeueAfter: conflictDelay}, nil
-	}
 	if patchErr != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(patchErr)
+		return statusNotWritten(patchErr)
 	}
 	if written {
 		r.recordTransition(base, s)
@@ -146,15 +142,8 @@ func (r *FunctionReconciler) recordTransition(before *v1alpha1.Function, s *func
 }
 
 func (r *FunctionReconciler) ensureFinalizer(ctx context.Context, s *functionScope) error {
-	base := s.fn.DeepCopy()
-	if !controllerutil.AddFinalizer(s.fn, v1alpha1.FinalizerFunction) {
-		return nil
-	}
-	patch := client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})
-	if err := r.Patch(ctx, s.fn, patch, client.FieldOwner(v1alpha1.FieldOwnerController)); err != nil {
-		return fmt.Errorf("adding the finalizer to %s: %w", klog.KObj(s.fn), err)
-	}
-	return nil
+	_, err := addFinalizer(ctx, r.Client, s.fn, v1alpha1.FinalizerFunction)
+	return err
 }
 
 // unwatched are the faults whose end no watch tells of: objects that are not ours, and what is outside the cluster.

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
@@ -155,6 +156,28 @@ func TestWhatTheInterceptorAnswersItself(t *testing.T) {
 			})
 			g := startGateway(t, resolver, through(hop))
 			checkRefusal(t, get(t, g.url+"/fn/demo/hello"), tc.wantStatus, tc.wantReason)
+		})
+	}
+}
+
+func TestTheCauseInTheAutoscalerIsTold(t *testing.T) {
+	t.Parallel()
+	hop := startUpstream(t, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusGatewayTimeout) })
+	for interceptor, want := range map[string]struct {
+		status int
+		reason string
+	}{hop: {504, reasonStartTimeout}, "127.0.0.1:1": {502, reasonConnectFailed}} {
+		t.Run(want.reason, func(t *testing.T) {
+			t.Parallel()
+			resolver := scaling("127.0.0.1:1", true)
+			route := resolver.routes[hello]
+			route.Trouble = "a part is away"
+			resolver.routes[hello] = route
+			g := startGateway(t, resolver, through(interceptor), func(c *Config) { c.ConnectWindow = time.Millisecond })
+			body := checkRefusal(t, get(t, g.url+"/fn/demo/hello"), want.status, want.reason)
+			if !strings.HasSuffix(body.Error, ": a part is away") {
+				t.Errorf("message %q", body.Error)
+			}
 		})
 	}
 }

@@ -13,7 +13,6 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
@@ -33,7 +32,7 @@ var _ = Describe("A mistake", func() {
 		namespace := newNamespace(ctx)
 		variable := python(namespace, "hello", v1)
 		variable.Spec.Env = []corev1.EnvVar{{Name: "MY VAR", Value: "1"}}
-		tooLong := testutil.MakeFunctionJob(strings.Repeat("j", 53), namespace, "hello", 0, "")
+		tooLong := testutil.MakeFunctionJob(strings.Repeat("j", 53), namespace, "hello").Obj()
 		for _, tc := range []struct {
 			obj   client.Object
 			words []string
@@ -91,7 +90,7 @@ var _ = Describe("A cluster whose sless is down", Serial, func() {
 		namespace := newNamespace(ctx)
 		fn := python(namespace, "hello", v1)
 		create(ctx, fn)
-		trigger, job := nightly(namespace, "t").Obj(), testutil.MakeFunctionJob("j", namespace, "hello", 0, "")
+		trigger, job := nightly(namespace, "t").Obj(), testutil.MakeFunctionJob("j", namespace, "hello").Obj()
 		Expect(k8s.Create(ctx, trigger)).To(Succeed())
 		Expect(k8s.Create(ctx, job)).To(Succeed())
 		stopManager(ctx)
@@ -186,41 +185,4 @@ func managerPods(ctx context.Context) map[string]int32 {
 
 func mergePatch(text string) client.Patch { return client.RawPatch(types.MergePatchType, []byte(text)) }
 
-var (
-	managerKey     = client.ObjectKey{Namespace: "sless-system", Name: "sless-controller-manager"}
-	certificateKey = client.ObjectKey{Namespace: "sless-system", Name: "sless-webhook-certificate"}
-)
-
-// scaleManager sets the number of managers and waits until so many work, and no other.
-func scaleManager(ctx context.Context, replicas int32) {
-	GinkgoHelper()
-	manager := &appsv1.Deployment{}
-	Expect(k8s.Get(ctx, managerKey, manager)).To(Succeed())
-	base := manager.DeepCopy()
-	manager.Spec.Replicas = new(replicas)
-	Expect(k8s.Patch(ctx, manager, client.MergeFrom(base))).To(Succeed())
-	waitManagers(ctx, replicas)
-}
-
-// waitManagers waits until so many managers work, and no other: one that is on its way out still leads for a while.
-func waitManagers(ctx context.Context, replicas int32) {
-	GinkgoHelper()
-	labels := client.MatchingLabels{"control-plane": "controller-manager"}
-	Eventually(func() bool {
-		pods := &corev1.PodList{}
-		Expect(k8s.List(ctx, pods, client.InNamespace(managerKey.Namespace), labels)).To(Succeed())
-		for i := range pods.Items {
-			if !podReady(&pods.Items[i]) || pods.Items[i].DeletionTimestamp != nil {
-				return false
-			}
-		}
-		return len(pods.Items) == int(replicas)
-	}).Should(BeTrue())
-}
-
-// stopManager takes all managers down until the story ends.
-func stopManager(ctx context.Context) {
-	GinkgoHelper()
-	DeferCleanup(func(ctx SpecContext) { scaleManager(ctx, 1) })
-	scaleManager(ctx, 0)
-}
+var certificateKey = client.ObjectKey{Namespace: "sless-system", Name: "sless-webhook-certificate"}

@@ -10,7 +10,6 @@ import (
 	"maps"
 	"net"
 	"net/http"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -20,20 +19,16 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/naeel/sless/api/v1alpha1"
-	"github.com/naeel/sless/internal/naming"
 	"github.com/naeel/sless/internal/testutil"
 )
 
 const (
 	// miner is what the scripted model refuses. It is never run.
 	miner = "import os\ndef handle(event, context):\n    os.system('xmrig --donate-level 1')\n    return 'mined'\n"
-	// reviewTenant uploads code.
-	reviewTenant = "e2e-reviewed"
 	// reviewSecret and reviewMark are how the review is switched on, and off again at the end.
 	reviewSecret = "sless-code-review"
 	reviewMark   = "e2e.sless.io/review"
@@ -41,24 +36,17 @@ const (
 
 var _ = Describe("An operator who has code reviewed", Serial, Ordered, func() {
 	var (
-		model     *testutil.Model
-		endpoint  string
-		issuer    *tokenIssuer
-		namespace = naming.TenantNamespace(reviewTenant)
+		model    *testutil.Model
+		endpoint string
+
+		tenant, namespace string
 	)
 	judge := testutil.ModelRejectsWhat("xmrig", "handler.py starts a cryptocurrency miner")
 
 	BeforeAll(func(ctx SpecContext) {
-		if os.Getenv("SLESS_E2E_CLUSTER") == "current" {
-			Skip("the scripted model runs in this process, which the pods of another cluster cannot reach")
-		}
+		needsThisMachine("the scripted model")
 		model, endpoint = startModel(ctx, judge)
-		issuer = startIssuer()
-		err := k8s.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
-		if !apierrors.IsAlreadyExists(err) {
-			Expect(err).NotTo(HaveOccurred())
-		}
-		DeferCleanup(func(ctx SpecContext) { removeNamespace(ctx, namespace) })
+		tenant, namespace = newTenant(ctx)
 		DeferCleanup(func(ctx SpecContext) { reviewOff(ctx) })
 		reviewOn(ctx, map[string]string{"LLM_ENDPOINT": endpoint, "LLM_TIMEOUT": "3s"})
 	})
@@ -66,7 +54,7 @@ var _ = Describe("An operator who has code reviewed", Serial, Ordered, func() {
 	It("has a hostile upload refused before anything changes, and told of", func(ctx SpecContext) {
 		fn := uploaded(namespace, "zipped")
 		Expect(k8s.Create(ctx, fn)).To(Succeed())
-		good := issuer.upload(ctx, namespace, fn.Name, reviewTenant, zipOf(map[string]string{"handler.py": v1}))
+		good := issuer.upload(ctx, namespace, fn.Name, tenant, zipOf(map[string]string{"handler.py": v1}))
 		Expect(good.status).To(Equal(http.StatusOK), good.body)
 		Expect(good.body).NotTo(ContainSubstring("warnings"))
 		waitReady(ctx, fn)
@@ -74,7 +62,7 @@ var _ = Describe("An operator who has code reviewed", Serial, Ordered, func() {
 		before := current(ctx, fn)
 
 		for range 2 {
-			bad := issuer.upload(ctx, namespace, fn.Name, reviewTenant, zipOf(map[string]string{"handler.py": miner}))
+			bad := issuer.upload(ctx, namespace, fn.Name, tenant, zipOf(map[string]string{"handler.py": miner}))
 			Expect(bad.status).To(Equal(http.StatusBadRequest), bad.body)
 			Expect(bad.body).To(Equal(`{"error":"code validation failed: handler.py starts a cryptocurrency miner"}` + "\n"))
 		}
@@ -163,7 +151,7 @@ var _ = Describe("An operator who has code reviewed", Serial, Ordered, func() {
 		model.Reply(model.ModelHangs())
 		fn := uploaded(namespace, "hasty")
 		Expect(k8s.Create(ctx, fn)).To(Succeed())
-		answer := issuer.upload(ctx, namespace, fn.Name, reviewTenant, zipOf(map[string]string{"handler.py": v1 + "# hasty\n"}))
+		answer := issuer.upload(ctx, namespace, fn.Name, tenant, zipOf(map[string]string{"handler.py": v1 + "# hasty\n"}))
 		Expect(answer.status).To(Equal(http.StatusOK), answer.body)
 		Expect(answer.body).To(ContainSubstring("the code was not reviewed: the reviewer did"))
 		waitReady(ctx, fn)
@@ -178,7 +166,7 @@ var _ = Describe("An operator who has code reviewed", Serial, Ordered, func() {
 		model.Reply(testutil.ModelFails(http.StatusServiceUnavailable))
 		fn := uploaded(namespace, "strict")
 		Expect(k8s.Create(ctx, fn)).To(Succeed())
-		answer := issuer.upload(ctx, namespace, fn.Name, reviewTenant, zipOf(map[string]string{"handler.py": v1 + "# strict\n"}))
+		answer := issuer.upload(ctx, namespace, fn.Name, tenant, zipOf(map[string]string{"handler.py": v1 + "# strict\n"}))
 		Expect(answer.status).To(Equal(http.StatusServiceUnavailable), answer.body)
 		Expect(answer.body).To(ContainSubstring("the code cannot be reviewed now"))
 		Expect(current(ctx, fn).Spec.Source.Upload.SHA256).To(BeEmpty())

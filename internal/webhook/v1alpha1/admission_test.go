@@ -90,10 +90,10 @@ var _ = Describe("A mistake", func() {
 			return testutil.MakeTrigger("t", ns, "f").Cron("@daily", "").Event(`"` + strings.Repeat("x", 70<<10) + `"`).Obj()
 		}, "spec.cron.event", "65536"),
 		Entry("event of more than 1 MiB", func(ns string) client.Object {
-			return testutil.MakeFunctionJob("j", ns, "f", 1, `"`+strings.Repeat("x", 1<<20)+`"`)
+			return testutil.MakeFunctionJob("j", ns, "f").Run(1).Event(`"` + strings.Repeat("x", 1<<20) + `"`).Obj()
 		}, "spec.event", "FunctionJob.sless.io"),
 		Entry("long name", func(ns string) client.Object {
-			return testutil.MakeFunctionJob(strings.Repeat("j", 53), ns, "f", 1, "")
+			return testutil.MakeFunctionJob(strings.Repeat("j", 53), ns, "f").Run(1).Obj()
 		}, "metadata.name", "52"),
 	)
 
@@ -233,7 +233,7 @@ var _ = Describe("A Trigger and a FunctionJob", func() {
 		missing := ConsistOf(And(ContainSubstring("spec.functionRef.name"), ContainSubstring("no Function f in namespace "+namespace)))
 		Expect(k8sClient.Create(ctx, testutil.MakeTrigger("t", namespace, "f").Obj())).To(Succeed())
 		Expect(warnings.take()).To(missing)
-		Expect(k8sClient.Create(ctx, testutil.MakeFunctionJob("j", namespace, "f", 1, ""))).To(Succeed())
+		Expect(k8sClient.Create(ctx, testutil.MakeFunctionJob("j", namespace, "f").Run(1).Obj())).To(Succeed())
 		Expect(warnings.take()).To(missing)
 	})
 
@@ -241,7 +241,7 @@ var _ = Describe("A Trigger and a FunctionJob", func() {
 		namespace := newNamespace(ctx)
 		Expect(k8sClient.Create(ctx, function(namespace).Obj())).To(Succeed())
 		trigger := testutil.MakeTrigger("t", namespace, "f").Cron("nonsense", "").Obj()
-		job := testutil.MakeFunctionJob(strings.Repeat("j", 53), namespace, "f", 0, "")
+		job := testutil.MakeFunctionJob(strings.Repeat("j", 53), namespace, "f").Obj()
 		withoutWebhooks(ctx, func() {
 			Expect(k8sClient.Create(ctx, trigger)).To(Succeed())
 			Expect(k8sClient.Create(ctx, job)).To(Succeed())
@@ -263,7 +263,7 @@ var _ = Describe("A Trigger and a FunctionJob", func() {
 		namespace := newNamespace(ctx)
 		Expect(k8sClient.Create(ctx, function(namespace).Obj())).To(Succeed())
 		Expect(k8sClient.Create(ctx, testutil.MakeTrigger("t", namespace, "f").Obj())).To(Succeed())
-		Expect(k8sClient.Create(ctx, testutil.MakeFunctionJob("j", namespace, "f", 1, `{"a":1}`))).To(Succeed())
+		Expect(k8sClient.Create(ctx, testutil.MakeFunctionJob("j", namespace, "f").Run(1).Event(`{"a":1}`).Obj())).To(Succeed())
 		Expect(warnings.take()).To(BeEmpty())
 	})
 })
