@@ -76,7 +76,26 @@ var _ = Describe("An operator who has code reviewed", Serial, Ordered, func() {
 		Expect(current(ctx, fn).Spec).To(Equal(before.Spec))
 		Expect(get(ctx, fn).Body).To(Equal("one"))
 		Eventually(refusals(ctx, namespace)).Should(ContainElement(And(
-			ContainSubstring("uploaded code sha256:"), ContainSubstring("cryptocurrency miner"), Not(ContainSubstring("xmrig")))))
+			ContainSubstring("the uploaded code sha256:"), ContainSubstring("cryptocurrency miner"), Not(ContainSubstring("xmrig")))))
+	})
+
+	It("has hostile code refused at kubectl apply, and told of although nothing was stored", func(ctx SpecContext) {
+		ns := newNamespace(ctx)
+		hostile := func() *v1alpha1.Function { return python(ns, "inline", miner+"# inline\n") }
+		Expect(k8s.Create(ctx, hostile(), client.DryRunAll)).To(Succeed(), "a dry run asks the model nothing")
+		for range 2 {
+			Expect(k8s.Create(ctx, hostile())).To(MatchError(ContainSubstring("code validation failed: handler.py starts a cryptocurrency miner")))
+		}
+		Expect(k8s.Create(ctx, hostile(), client.DryRunAll)).NotTo(Succeed(), "it is known by now")
+		Expect(model.CallsAbout("# inline")).To(Equal(1))
+		told := And(ContainSubstring("the inline code sha256:"), ContainSubstring("cryptocurrency miner"), Not(ContainSubstring("xmrig")))
+		Eventually(refusals(ctx, ns)).Should(ConsistOf(told))
+		events := &corev1.EventList{}
+		// As kubectl events --for function/inline.
+		Expect(k8s.List(ctx, events, client.InNamespace(ns), client.MatchingFields{
+			"involvedObject.apiVersion": "sless.io/v1alpha1", "involvedObject.kind": "Function", "involvedObject.name": "inline",
+		})).To(Succeed())
+		Expect(events.Items).To(HaveLen(1))
 	})
 
 	It("has hostile code of a ConfigMap refused, and the old version goes on answering", func(ctx SpecContext) {
@@ -147,9 +166,12 @@ var _ = Describe("An operator who has code reviewed", Serial, Ordered, func() {
 		waitReady(ctx, fn)
 	})
 
-	It("can have code held back until the model is there again", func(ctx SpecContext) {
+	It("can have code held back until the model is there again, exempt a namespace, and write the prompt", func(ctx SpecContext) {
 		DeferCleanup(func() { model.Reply(judge) })
-		reviewOn(ctx, map[string]string{"LLM_ENDPOINT": endpoint, "LLM_TIMEOUT": "3s", "LLM_FAILURE_POLICY": "Fail"})
+		prompt, exempt := reviewPrompt(ctx, "Refuse what mines."), newNamespace(ctx)
+		reviewOn(ctx, map[string]string{
+			"LLM_ENDPOINT": endpoint, "LLM_TIMEOUT": "3s", "LLM_FAILURE_POLICY": "Fail", "LLM_PROMPT_FILE": prompt, "LLM_SKIP_NAMESPACES": exempt,
+		})
 		model.Reply(testutil.ModelFails(http.StatusServiceUnavailable))
 		fn := uploaded(namespace, "strict")
 		Expect(k8s.Create(ctx, fn)).To(Succeed())
@@ -164,6 +186,12 @@ var _ = Describe("An operator who has code reviewed", Serial, Ordered, func() {
 		model.Reply(judge)
 		Eventually(ready(ctx, mapped)).WithTimeout(buildEnd).Should(Equal("True/Ready"))
 		answers(ctx, mapped, "held")
+		calls := model.Calls()
+		Expect(calls[len(calls)-1].System).To(HavePrefix("Refuse what mines."))
+
+		spared := python(exempt, "spared", v1+"# xmrig\n")
+		create(ctx, spared)
+		Expect(condition(ctx, spared, v1alpha1.ConditionCodeReviewed).Reason).To(Equal(v1alpha1.ReasonReviewSkipped))
 	})
 
 	It("does not pay again after a restart", func(ctx SpecContext) {
@@ -199,6 +227,17 @@ func reviewOn(ctx context.Context, settings map[string]string) {
 	Expect(client.IgnoreNotFound(k8s.Delete(ctx, secret.DeepCopy()))).To(Succeed())
 	Expect(k8s.Create(ctx, secret)).To(Succeed())
 	markPrograms(ctx, strconv.FormatInt(time.Now().UnixNano(), 10))
+}
+
+// reviewPrompt stores a prompt the way docs/code-review.md tells, and returns where the programs find it.
+func reviewPrompt(ctx context.Context, text string) string {
+	GinkgoHelper()
+	prompt := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: reviewSecret, Namespace: "sless-system"}, Data: map[string]string{"prompt.txt": text},
+	}
+	Expect(k8s.Create(ctx, prompt)).To(Succeed())
+	DeferCleanup(func(ctx SpecContext) { Expect(client.IgnoreNotFound(k8s.Delete(ctx, prompt))).To(Succeed()) })
+	return "/etc/sless-code-review/prompt.txt"
 }
 
 // reviewOff leaves the programs as they were.

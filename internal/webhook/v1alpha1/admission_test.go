@@ -237,6 +237,28 @@ var _ = Describe("A Trigger and a FunctionJob", func() {
 		Expect(warnings.take()).To(missing)
 	})
 
+	It("from before a rule existed can be changed in other respects, with a warning, and deleted", func(ctx SpecContext) {
+		namespace := newNamespace(ctx)
+		Expect(k8sClient.Create(ctx, function(namespace).Obj())).To(Succeed())
+		trigger := testutil.MakeTrigger("t", namespace, "f").Cron("nonsense", "").Obj()
+		job := testutil.MakeFunctionJob(strings.Repeat("j", 53), namespace, "f").Obj()
+		withoutWebhooks(ctx, func() {
+			Expect(k8sClient.Create(ctx, trigger)).To(Succeed())
+			Expect(k8sClient.Create(ctx, job)).To(Succeed())
+		})
+		trigger.Spec.Cron.TimeZone = "Europe/Berlin"
+		Expect(k8sClient.Update(ctx, trigger)).To(Succeed())
+		Expect(warnings.take()).To(ConsistOf(And(ContainSubstring("spec.cron.schedule"), ContainSubstring("was so before"))))
+		trigger.Spec.Cron.TimeZone = "Berlin"
+		Expect(k8sClient.Update(ctx, trigger.DeepCopy())).To(MatchError(And(
+			ContainSubstring("spec.cron.timeZone"), Not(ContainSubstring("spec.cron.schedule")))))
+		job.Spec.RunID = 1
+		Expect(k8sClient.Update(ctx, job)).To(Succeed())
+		Expect(warnings.take()).To(ConsistOf(And(ContainSubstring("metadata.name"), ContainSubstring("was so before"))))
+		Expect(k8sClient.Delete(ctx, trigger)).To(Succeed())
+		Expect(k8sClient.Delete(ctx, job)).To(Succeed())
+	})
+
 	It("get no warning when they come right after it", func(ctx SpecContext) {
 		namespace := newNamespace(ctx)
 		Expect(k8sClient.Create(ctx, function(namespace).Obj())).To(Succeed())

@@ -36,9 +36,9 @@ type refusalTeller struct {
 	budgets *cache.LRUExpireCache
 }
 
-func newRefusalTeller(recorder events.EventRecorder, clock clock.PassiveClock) *refusalTeller {
+func newRefusalTeller(recorder events.EventRecorder, now clock.PassiveClock) *refusalTeller {
 	return &refusalTeller{
-		recorder: recorder, clock: clock, budgets: cache.NewLRUExpireCacheWithClock(refusalsWatched, clock),
+		recorder: recorder, clock: now, budgets: cache.NewLRUExpireCacheWithClock(refusalsWatched, now),
 	}
 }
 
