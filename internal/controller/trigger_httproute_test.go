@@ -112,7 +112,9 @@ var _ = Describe("An http Trigger of a cluster with the Gateway API", func() {
 		Expect(gatewayv1.Install(scheme.Scheme)).To(Succeed())
 		env, newManager := otherCluster(ctx, config.Gateway{
 			Namespace: "sless-system", ServiceName: "sless-gateway", ServicePort: 80, FunctionDomain: "fn.example.com",
-			HTTPRoute: &config.HTTPRoute{ParentRefs: []config.ParentRef{{Name: "public", Namespace: "infra", SectionName: "web"}}},
+			HTTPRoute: &config.HTTPRoute{
+				ParentRefs: []config.ParentRef{{Name: "public", Namespace: "infra", SectionName: "web"}}, RequestTimeout: "0s",
+			},
 		})
 		_, err := newManager()
 		Expect(err).To(MatchError(ContainSubstring("the cluster serves no HTTPRoutes")))
@@ -143,6 +145,7 @@ var _ = Describe("An http Trigger of a cluster with the Gateway API", func() {
 		Expect(backend.Name).To(BeEquivalentTo("sless-gateway"))
 		Expect(ptr.Deref(backend.Port, 0)).To(BeEquivalentTo(80))
 		Expect(ptr.Deref(route.Spec.Rules[0].Matches[0].Path.Value, "")).To(Equal("/"), "the API's own default")
+		Expect(route.Spec.Rules[0].Timeouts.Request).To(HaveValue(BeEquivalentTo("0s")))
 
 		By("being refused and accepted by it")
 		gatewaySays(ctx, route, metav1.ConditionFalse, string(gatewayv1.RouteReasonNotAllowedByListeners))

@@ -59,7 +59,7 @@ func triggerURL(s *triggerScope, fault *phaseError, gateway config.Gateway) stri
 	case s.trigger.Spec.Type != v1alpha1.TriggerTypeHTTP:
 		return ""
 	case s.host != "":
-		return hostURL(s.host, gateway)
+		return gateway.HostURL(s.host)
 	case fault != nil && fault.kind != kindStalled:
 		return s.trigger.Status.URL
 	case host != "" || s.fn == nil:

@@ -89,6 +89,7 @@ func (c *Clock) observe(date string, sent, received time.Time) {
 	c.ahead = max(least, min(most, c.ahead))
 	if change := c.ahead - c.told; change >= worthTelling || change <= -worthTelling {
 		c.told = c.ahead
-		c.log.Info("The clock of this machine differs from the API server's, which is gone by", "serverAhead", c.ahead.Round(time.Second).String())
+		c.log.Info("The clock of this machine differs from the API server's, which is gone by",
+			"serverAhead", c.ahead.Round(time.Second).String())
 	}
 }
