@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/naeel/sless/runtimes/watchdog/internal/early"
 	"github.com/naeel/sless/runtimes/watchdog/internal/invoke"
 	"github.com/naeel/sless/runtimes/watchdog/internal/worker"
 )
@@ -57,7 +59,7 @@ func serve(ctx context.Context, o *options, cfg worker.Config, log *slog.Logger)
 		server *http.Server
 		port   int
 	}{{"admin", s.admin, o.adminPort}, {"function", s.function, o.port}} {
-		listener, err := net.Listen("tcp", ":"+strconv.Itoa(part.port))
+		listener, err := listen(part.port)
 		if err != nil {
 			return fmt.Errorf("cannot listen: %w", err)
 		}
@@ -80,6 +82,17 @@ func serve(ctx context.Context, o *options, cfg worker.Config, log *slog.Logger)
 	s.drain()
 	stopWorker()
 	return <-failed
+}
+
+// listen returns the listener of a port, the one that is open since the program began if there is one.
+func listen(port int) (net.Listener, error) {
+	fd, ok := early.Take(port)
+	if !ok {
+		return net.Listen("tcp", ":"+strconv.Itoa(port))
+	}
+	file := os.NewFile(uintptr(fd), "listener")
+	defer func() { _ = file.Close() }()
+	return net.FileListener(file)
 }
 
 func newServer(o *options, cfg worker.Config, log *slog.Logger) (*server, error) {
