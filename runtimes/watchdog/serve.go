@@ -103,10 +103,14 @@ func newServer(o *options, cfg worker.Config, log *slog.Logger) (*server, error)
 	}
 	launch := func(ctx context.Context) (*worker.Process, error) { return worker.Start(ctx, cfg) }
 	s := &server{options: o, supervisor: worker.NewSupervisor(launch, log), log: log}
-	s.supervisor.OnLoad, s.supervisor.OnRestart = metrics.Loaded, metrics.Restarted
+	s.supervisor.OnRestart = metrics.Restarted
 	handler := &invoke.Handler{
 		Workers: s.supervisor, Timeout: o.timeout, MaxBodyBytes: o.maxBodyBytes, Concurrency: o.concurrency,
 		Metrics: metrics, Log: log, Now: time.Now,
+	}
+	s.supervisor.OnLoad = func(took time.Duration) {
+		metrics.Loaded(took)
+		handler.Loaded(took)
 	}
 	s.function = &http.Server{
 		Handler: s.closeWhileDraining(handler), MaxHeaderBytes: maxHeaderBytes, ReadHeaderTimeout: readHeaderTimeout,

@@ -36,7 +36,7 @@ var _ = Describe("A function that scales", func() {
 		Expect(first.Body).To(Equal("awake"))
 		Expect(first.Header.Get("X-Sless-Cold-Start")).To(Equal("true"))
 		Expect(strings.Join(first.Header.Values("Server-Timing"), ", ")).To(And(
-			ContainSubstring("handler;dur="), ContainSubstring("wait;dur=")))
+			ContainSubstring("handler;dur="), ContainSubstring("load;dur="), ContainSubstring("start;dur="), ContainSubstring("wait;dur=")))
 		c := startCrowd(ctx, fn, 1, "")
 		Eventually(func() string { return get(ctx, fn).Header.Get("X-Sless-Cold-Start") }).Should(Equal("false"))
 		Consistently(wantedReplicas(ctx, fn), "10s").ShouldNot(BeZero(), "short calls keep it awake")
