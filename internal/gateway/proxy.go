@@ -140,7 +140,7 @@ func (p *proxy) forward(w *recorder, r *http.Request, to target, observed *obser
 // follows the replicas, so that it never keeps a function from growing.
 func (p *proxy) limitOf(route Route) int {
 	if route.Cold {
-		return min(p.maxPending, p.maxWaiting)
+		return p.maxWaiting
 	}
 	return p.maxPending + route.Capacity
 }
