@@ -7,7 +7,7 @@ CLUSTER ?= local
 KEDA ?=
 KEDA_FLAG = $(if $(filter-out 0 false,$(KEDA)),--keda)
 # How many end-to-end stories run at once.
-E2E_PROCS ?= 3
+E2E_PROCS ?= 5
 CONTAINER_TOOL ?= docker
 KUBECTL ?= kubectl
 
