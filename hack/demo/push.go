@@ -25,9 +25,9 @@ func pushedImages() []string { return []string{"sless", "kaniko"} }
 func (d *deployment) pushImages(ctx context.Context, made map[string]madeImage, login string) (map[string]string, error) {
 	keychain := image.KeychainFromFile(login)
 	refs := map[string]string{}
-	for _, name := range pushedImages() {
-		err := d.printer.Step("Image "+name+" in the registry", func(progress.Say) (said string, err error) {
-			refs[name], said, err = pushImage(ctx, made[name], keychain)
+	for _, title := range pushedImages() {
+		err := d.printer.Step("Image "+title+" in the registry", func(progress.Say) (said string, err error) {
+			refs[title], said, err = pushImage(ctx, made[title], keychain)
 			return said, err
 		})
 		if err != nil {

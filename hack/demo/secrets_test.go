@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"maps"
 	"net"
 	"strings"
 	"testing"
@@ -32,9 +33,7 @@ func plan(t *testing.T, have secrets, now time.Time) secrets {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for key, secret := range made {
-			all[key] = secret
-		}
+		maps.Copy(all, made)
 	}
 	return all
 }

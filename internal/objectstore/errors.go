@@ -52,8 +52,7 @@ func IsRefused(err error) bool {
 
 // Explain turns an error into one that says what whoever runs sless can do about it, where that is known.
 func Explain(err error) error {
-	var response minio.ErrorResponse
-	if errors.As(err, &response) {
+	if response, ok := errors.AsType[minio.ErrorResponse](err); ok {
 		switch {
 		case response.StatusCode == http.StatusUnauthorized, response.StatusCode == http.StatusForbidden:
 			return &servers.Explained{Err: err, Text: "the object store refuses the credentials, or what they are used for (" +
