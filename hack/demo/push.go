@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 
@@ -42,6 +44,9 @@ func pushImage(ctx context.Context, made madeImage, keychain authn.Keychain) (re
 	if err != nil {
 		return "", "", fmt.Errorf("reading %s: %w", made.Archive, err)
 	}
+	if img, err = asPushed(img); err != nil {
+		return "", "", err
+	}
 	digest, err := img.Digest()
 	if err != nil {
 		return "", "", err
@@ -61,4 +66,16 @@ func pushImage(ctx context.Context, made madeImage, keychain authn.Keychain) (re
 	}
 	_, err = oci.Push(ctx, tag.String(), img, true, keychain)
 	return ref, "pushed", err
+}
+
+// asPushed gives the image an identity of its own. By identity kubelets remember which images were pulled with a login, and
+// then no longer give the same image, loaded onto the node under another name, to pods without one, such as the manager's.
+func asPushed(img v1.Image) (v1.Image, error) {
+	file, err := img.ConfigFile()
+	if err != nil {
+		return nil, fmt.Errorf("reading the image's configuration: %w", err)
+	}
+	file = file.DeepCopy()
+	file.Config.Labels = map[string]string{"sless.io/pulled-from": cluster.RegistryHost}
+	return mutate.ConfigFile(img, file)
 }

@@ -253,7 +253,7 @@ var _ = Describe("A user's Trigger", SpecPriority(1), func() {
 		Expect(k8s.Delete(ctx, hosted)).To(Succeed())
 		triggerIs(ctx, rival, v1alpha1.ConditionReady, "True/Ready")
 		Eventually(func() int { return atHost(http.MethodPost, "/").Status }).Should(Equal(http.StatusOK))
-		Expect(gone(ctx, ingress)()).To(BeTrue())
+		Eventually(gone(ctx, ingress)).Should(BeTrue())
 		Expect(k8s.Delete(ctx, rival)).To(Succeed())
 		Eventually(func() int { return atHost(http.MethodGet, "/").Status }).Should(Equal(http.StatusNotFound))
 	})
