@@ -118,6 +118,7 @@ const (
 // Reasons of faults of the platform. They are retried with a growing delay.
 const (
 	ReasonStoreUnavailable    = "StoreUnavailable"
+	ReasonStoreRefused        = "StoreRefused"
 	ReasonReviewUnavailable   = "ReviewUnavailable"
 	ReasonRegistryUnavailable = "RegistryUnavailable"
 	ReasonRegistryRefused     = "RegistryRefused"

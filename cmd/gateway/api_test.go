@@ -121,6 +121,23 @@ func TestConnect(t *testing.T) {
 	}
 }
 
+func TestLoadScaling(t *testing.T) {
+	t.Parallel()
+	for path, want := range map[string]time.Duration{
+		"":         time.Minute,
+		"/nowhere": time.Minute,
+		writeConfig(t, "scaling: {startupTimeoutSeconds: 30, scaler: 's:80'}"): 30 * time.Second,
+	} {
+		got, err := loadScaling(path)
+		if got.StartupTimeout() != want || got.Interceptor == "" || err != nil {
+			t.Errorf("%q: %+v, %v, want %s", path, got, err, want)
+		}
+	}
+	if _, err := loadScaling(writeConfig(t, "scaling: 1")); err == nil {
+		t.Error("took a file that is none")
+	}
+}
+
 func typeName(v auth.Verifier) string {
 	switch v.(type) {
 	case nil:

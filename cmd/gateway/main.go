@@ -40,13 +40,9 @@ func (o *options) bind(fs *flag.FlagSet) {
 	fs.StringVar(&o.trustedProxies, "trusted-proxies", "",
 		"Comma-separated CIDRs of the proxies whose X-Forwarded headers are believed.")
 	fs.IntVar(&c.MaxPending, "max-pending", 512,
-		"How many calls of one function may be in flight or waiting. Further calls get 429.")
+		"How many calls of one function may wait, beyond those that its replicas take. Further calls get 429.")
 	fs.DurationVar(&c.ConnectWindow, "connect-window", 30*time.Second,
 		"How long a connection to a function is tried for. The function's timeout bounds it too.")
-	fs.StringVar(&c.Interceptor, "interceptor", "keda-add-ons-http-interceptor-proxy.keda.svc:8080",
-		"host:port of the interceptor of KEDA's HTTP add-on, for functions that scale.")
-	fs.DurationVar(&c.StartupTimeout, "startup-timeout", 60*time.Second,
-		"How long a call waits for the first replica, as scaling.startupTimeoutSeconds of the manager says.")
 	fs.IntVar(&c.MaxWaiting, "max-waiting", 200,
 		"How many calls may wait for the first replica of one function. Further calls get 429.")
 	fs.DurationVar(&c.TimeoutGrace, "timeout-grace", 2*time.Second,
@@ -83,6 +79,11 @@ func run(ctx context.Context, o options) error {
 		return errors.New("--max-pending and --max-waiting must be at least 1")
 	}
 	o.gateway.TrustedProxies = trusted
+	scaling, err := loadScaling(o.api.configFile)
+	if err != nil {
+		return err
+	}
+	o.gateway.Interceptor, o.gateway.StartupTimeout = scaling.Interceptor, scaling.StartupTimeout()
 	o.gateway.Log = ctrl.Log.WithName("gateway")
 
 	restConfig, err := ctrl.GetConfig()

@@ -4,8 +4,10 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"time"
 
@@ -30,14 +32,8 @@ func loadObjectStore(path string, getenv func(string) string) (store objectstore
 		ObjectStore config.ObjectStore `json:"objectStore"`
 		Cleanup     config.Cleanup     `json:"cleanup"`
 	}
-	if path != "" {
-		data, err := readConfig(path)
-		if err != nil {
-			return store, 0, fmt.Errorf("reading the configuration: %w", err)
-		}
-		if err := yaml.Unmarshal(data, &file); err != nil {
-			return store, 0, fmt.Errorf("reading the configuration %s: %w", path, err)
-		}
+	if err := decodeConfig(path, &file); err != nil {
+		return store, 0, err
 	}
 	s := file.ObjectStore
 	file.Cleanup.SetDefaults()
@@ -46,6 +42,34 @@ func loadObjectStore(path string, getenv func(string) string) (store objectstore
 		PathStyle: s.PathStyle, Insecure: s.Insecure, CAFile: s.CAFile,
 		AccessKey: getenv("AWS_ACCESS_KEY_ID"), SecretKey: getenv("AWS_SECRET_ACCESS_KEY"),
 	}, file.Cleanup.RefreshAfter(), nil
+}
+
+// loadScaling reads where the autoscaler is, and how long a call waits for the first replica of a function, of which the
+// manager tells the interceptor. Without a file it is the default.
+func loadScaling(path string) (config.Scaling, error) {
+	var file struct {
+		Scaling config.Scaling `json:"scaling"`
+	}
+	if err := decodeConfig(path, &file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return config.Scaling{}, err
+	}
+	file.Scaling.SetDefaults()
+	return file.Scaling, nil
+}
+
+// decodeConfig reads those parts of the configuration file that into has. An empty path is an empty file.
+func decodeConfig(path string, into any) error {
+	if path == "" {
+		return nil
+	}
+	data, err := readConfig(path)
+	if err != nil {
+		return fmt.Errorf("reading the configuration: %w", err)
+	}
+	if err := yaml.Unmarshal(data, into); err != nil {
+		return fmt.Errorf("reading the configuration %s: %w", path, err)
+	}
+	return nil
 }
 
 func readConfig(path string) ([]byte, error) {

@@ -22,7 +22,7 @@ func (c *Config) setDefaults() {
 		c.Functions.MaxBodyBytes = 32 << 20
 	}
 	c.Cleanup.SetDefaults()
-	c.Scaling.setDefaults()
+	c.Scaling.SetDefaults()
 	setResources(&c.Builds.Resources, resources("200m", "256Mi"), resources("", "1Gi"))
 	setResources(&c.Functions.Resources, resources("50m", "64Mi"), resources("", "512Mi"))
 }

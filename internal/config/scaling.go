@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 )
 
 // Scaling says where KEDA and its HTTP add-on are, and how functions that scale are treated. It has no effect on a cluster
@@ -13,22 +14,35 @@ import (
 type Scaling struct {
 	// Scaler is host:port of the add-on's scaler, which KEDA asks (keda-add-ons-http-external-scaler.keda:9090 by default).
 	Scaler string `json:"scaler"`
+	// Interceptor is host:port of the add-on's interceptor, to which the gateway sends calls of functions that scale
+	// (keda-add-ons-http-interceptor-proxy.keda.svc:8080 by default).
+	Interceptor string `json:"interceptor"`
+	// Operator is <service>.<namespace> of KEDA's operator (keda-operator.keda by default). Functions say when it does not run.
+	Operator string `json:"operator"`
 	// Namespace is where the interceptor runs (keda by default). Functions admit calls from there.
 	Namespace string `json:"namespace"`
 	// StartupTimeoutSeconds is how long a call waits for the first replica (60 by default; 1 to 600).
 	StartupTimeoutSeconds int32 `json:"startupTimeoutSeconds"`
-	// PollingIntervalSeconds is how often KEDA looks whether a function is idle (5 by default). It adds to idleSeconds.
+	// PollingIntervalSeconds is how often KEDA looks whether a function is idle (2 by default). It adds to idleSeconds.
 	PollingIntervalSeconds int32 `json:"pollingIntervalSeconds"`
 }
 
-func (s *Scaling) setDefaults() {
+// StartupTimeout is StartupTimeoutSeconds as a duration.
+func (s *Scaling) StartupTimeout() time.Duration {
+	return time.Duration(s.StartupTimeoutSeconds) * time.Second
+}
+
+// SetDefaults fills in what is not set.
+func (s *Scaling) SetDefaults() {
 	setDefault(&s.Scaler, "keda-add-ons-http-external-scaler.keda:9090")
+	setDefault(&s.Interceptor, "keda-add-ons-http-interceptor-proxy.keda.svc:8080")
+	setDefault(&s.Operator, "keda-operator.keda")
 	setDefault(&s.Namespace, "keda")
 	if s.StartupTimeoutSeconds == 0 {
 		s.StartupTimeoutSeconds = 60
 	}
 	if s.PollingIntervalSeconds == 0 {
-		s.PollingIntervalSeconds = 5
+		s.PollingIntervalSeconds = 2
 	}
 }
 
@@ -36,8 +50,10 @@ const maxStartupTimeoutSeconds = 600
 
 func (s *Scaling) validate() error {
 	var problems []error
-	if host, port, ok := strings.Cut(s.Scaler, ":"); !ok || host == "" || port == "" {
-		problems = append(problems, fmt.Errorf("scaling.scaler must be host:port, not %q", s.Scaler))
+	for field, address := range map[string]string{"scaler": s.Scaler, "interceptor": s.Interceptor} {
+		if host, port, ok := strings.Cut(address, ":"); !ok || host == "" || port == "" {
+			problems = append(problems, fmt.Errorf("scaling.%s must be host:port, not %q", field, address))
+		}
 	}
 	if s.StartupTimeoutSeconds < 1 || s.StartupTimeoutSeconds > maxStartupTimeoutSeconds {
 		problems = append(problems, fmt.Errorf("scaling.startupTimeoutSeconds must be 1 to %d, not %d",

@@ -13,7 +13,8 @@ func TestScaling(t *testing.T) {
 	t.Parallel()
 	defaults := Scaling{
 		Scaler: "keda-add-ons-http-external-scaler.keda:9090", Namespace: "keda",
-		StartupTimeoutSeconds: 60, PollingIntervalSeconds: 5,
+		Interceptor: "keda-add-ons-http-interceptor-proxy.keda.svc:8080", Operator: "keda-operator.keda",
+		StartupTimeoutSeconds: 60, PollingIntervalSeconds: 2,
 	}
 	tests := map[string]struct {
 		text    string

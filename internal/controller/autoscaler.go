@@ -25,6 +25,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/naeel/sless/api/v1alpha1"
+	"github.com/naeel/sless/internal/config"
+	"github.com/naeel/sless/internal/controller/plan"
 	"github.com/naeel/sless/internal/controller/resources"
 )
 
@@ -38,14 +40,18 @@ var definitionKind = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Vers
 type autoscaler struct {
 	definitions client.Reader
 	objects     cache.Cache
-	controller  controller.Controller
+	// parts are what has to run for functions to wake, and endpoints holds those of their Services.
+	parts      []autoscalerPart
+	endpoints  cache.Cache
+	controller controller.Controller
 
 	mu      sync.Mutex
 	watched bool
 }
 
-// newAutoscaler adds a cache of sless' own ScaledObjects and InterceptorRoutes to the manager.
-func newAutoscaler(mgr ctrl.Manager) (*autoscaler, error) {
+// newAutoscaler adds a cache of sless' own ScaledObjects and InterceptorRoutes to the manager, and one of what tells whether
+// the autoscaler runs.
+func newAutoscaler(mgr ctrl.Manager, cfg config.Scaling) (*autoscaler, error) {
 	objects, err := cache.New(mgr.GetConfig(), cache.Options{
 		Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient(),
 		DefaultTransform:     cache.TransformStripManagedFields(),
@@ -57,7 +63,12 @@ func newAutoscaler(mgr ctrl.Manager) (*autoscaler, error) {
 	if err := mgr.Add(objects); err != nil {
 		return nil, fmt.Errorf("adding the cache of the autoscaler's objects: %w", err)
 	}
-	return &autoscaler{definitions: mgr.GetClient(), objects: objects}, nil
+	parts := autoscalerParts(cfg)
+	endpoints, err := newPartsCache(mgr, parts)
+	if err != nil {
+		return nil, err
+	}
+	return &autoscaler{definitions: mgr.GetClient(), objects: objects, parts: parts, endpoints: endpoints}, nil
 }
 
 // Installed tells whether both kinds exist, and begins to watch them when they do.
@@ -85,7 +96,8 @@ func (a *autoscaler) watch() error {
 	scaledObject := &unstructured.Unstructured{}
 	scaledObject.SetGroupVersionKind(resources.ScaledObjectKind)
 	for _, obj := range []client.Object{scaledObject, &httpv1beta1.InterceptorRoute{}} {
-		err := a.controller.Watch(source.Kind(a.objects, obj, handler.EnqueueRequestsFromMapFunc(functionForObject)))
+		err := a.controller.Watch(source.Kind(a.objects, obj, handler.EnqueueRequestsFromMapFunc(functionForObject),
+			autoscalerChanged()))
 		if err != nil {
 			return fmt.Errorf("watching the autoscaler's objects: %w", err)
 		}
@@ -119,6 +131,25 @@ func (r *FunctionReconciler) scalingFunctions(ctx context.Context, _ client.Obje
 		}
 	}
 	return requests
+}
+
+// autoscalerChanged leaves out what KEDA writes into the status of a ScaledObject every second while there are calls.
+func autoscalerChanged() predicate.Predicate {
+	said := predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, known := e.ObjectOld.(*unstructured.Unstructured)
+		after, ok := e.ObjectNew.(*unstructured.Unstructured)
+		if !known || !ok {
+			return false
+		}
+		oldStatus, oldMessage := plan.ScaledObjectReady(before)
+		status, message := plan.ScaledObjectReady(after)
+		return oldStatus != status || oldMessage != message
+	}}
+	deleted := predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		return e.ObjectOld.GetDeletionTimestamp().IsZero() != e.ObjectNew.GetDeletionTimestamp().IsZero()
+	}}
+	return predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{},
+		predicate.LabelChangedPredicate{}, said, deleted)
 }
 
 // isAutoscalerDefinition lets through the definitions of the autoscaler's kinds, when they come and when they go.

@@ -6,7 +6,6 @@ import (
 	"context"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -15,8 +14,10 @@ import (
 
 	"github.com/naeel/sless/api/v1alpha1"
 	"github.com/naeel/sless/internal/config"
+	"github.com/naeel/sless/internal/controller/plan"
 	"github.com/naeel/sless/internal/image"
 	"github.com/naeel/sless/internal/objectstore"
+	"github.com/naeel/sless/internal/validator"
 	"github.com/naeel/sless/internal/webhook/v1alpha1/validation"
 )
 
@@ -64,6 +65,7 @@ var _ reconcile.Reconciler = (*FunctionReconciler)(nil)
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get;list;watch
 // +kubebuilder:rbac:groups=keda.sh,resources=scaledobjects,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=http.keda.sh,resources=interceptorroutes,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=discovery.k8s.io,resources=endpointslices,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // Reconcile makes one pass over a Function.
@@ -104,6 +106,8 @@ func (r *FunctionReconciler) finish(ctx context.Context, s *functionScope, err e
 	fault := asPhaseError(err)
 	base := s.fn.DeepCopy()
 	s.fn.Status = computeFunctionStatus(s, fault, r.Config)
+	_, settled := plan.CannotWake(s.fn.Status.Conditions, s.now)
+	s.lookAgainAfter(settled)
 	written, patchErr := patchStatus(ctx, r.Client, base, s.fn, base.Status, s.fn.Status)
 	if patchErr != nil {
 		return statusNotWritten(patchErr)
@@ -127,13 +131,13 @@ func (r *FunctionReconciler) finish(ctx context.Context, s *functionScope, err e
 
 // recordTransition sends one event when the Ready condition changed its status or reason, or when other code was refused.
 func (r *FunctionReconciler) recordTransition(before *v1alpha1.Function, s *functionScope) {
-	was, is := readyOf(before), readyOf(s.fn)
-	if is.Reason != v1alpha1.ReasonCodeRejected {
-		recordReady(r.Recorder, s.fn, was, is)
-		return
+	if readyOf(s.fn).Reason != v1alpha1.ReasonCodeRejected {
+		recordReady(r.Recorder, s.fn, readyOf(before), readyOf(s.fn))
 	}
-	if was.Reason != is.Reason || was.Message != is.Message {
-		r.Recorder.Eventf(s.fn, nil, corev1.EventTypeWarning, is.Reason, reviewAction(s), "%s", truncate(is.Message, maxEventNote))
+	if note := newRefusal(before, s.fn); note != "" {
+		validator.Refusal{
+			Namespace: s.fn.Namespace, Name: s.fn.Name, UID: s.fn.UID, Digest: s.codeDigest(), Note: note,
+		}.Tell(r.Recorder)
 	}
 }
 

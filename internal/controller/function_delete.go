@@ -47,6 +47,9 @@ func (r *FunctionReconciler) delete(ctx context.Context, fn *v1alpha1.Function) 
 			return err
 		}
 	}
+	if err := r.removePullSecret(ctx, fn); err != nil {
+		return err
+	}
 	r.recordDeletion(ctx, fn)
 	return removeFinalizer(ctx, r.Client, fn, v1alpha1.FinalizerFunction)
 }

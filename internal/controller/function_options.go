@@ -17,6 +17,7 @@ func podOptions(
 		DefaultResources:   cfg.Functions.Resources,
 		DefaultConcurrency: rt.DefaultConcurrency,
 		MaxBodyBytes:       cfg.Functions.MaxBodyBytes,
+		WritableRoot:       cfg.Functions.WritableRoot,
 		Mirrors:            mirrors,
 		ImagePullSecret:    pullSecretName(cfg),
 	}

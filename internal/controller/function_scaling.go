@@ -31,6 +31,11 @@ func (r *FunctionReconciler) observeScaling(ctx context.Context, s *functionScop
 		return err
 	}
 	s.autoscaler = true
+	if s.scaling == plan.ScalingAuto {
+		if s.away, err = r.scaler.Away(ctx); err != nil {
+			return err
+		}
+	}
 	scaledObject := newScaledObject()
 	found, err := r.scaler.Own(ctx, client.ObjectKey{Namespace: s.deployNamespace(), Name: s.fn.Name}, scaledObject)
 	if err != nil {

@@ -4,9 +4,11 @@ package controller
 
 import (
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/naeel/sless/api/v1alpha1"
@@ -27,6 +29,17 @@ func scaledScope(wanted, ready int32) *functionScope {
 	return s
 }
 
+// troubledScope is a Function whose autoscaler has been away for a while.
+func troubledScope(replicas int32, since time.Duration) *functionScope {
+	s := scaledScope(replicas, replicas)
+	s.away = "KEDA's operator"
+	s.fn.Status.Conditions = []metav1.Condition{{
+		Type: v1alpha1.ConditionScalingActive, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonAutoscalerFailed,
+		LastTransitionTime: metav1.NewTime(testNow.Add(-since)),
+	}}
+	return s
+}
+
 func TestStatusOfAFunctionThatScales(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
@@ -36,6 +49,18 @@ func TestStatusOfAFunctionThatScales(t *testing.T) {
 		"idle at zero": {
 			scope: func() *functionScope { return scaledScope(0, 0) },
 			want:  "True/Ready True/AtZero False False Ready",
+		},
+		"at zero, KEDA has just stopped": {
+			scope: func() *functionScope { return troubledScope(0, time.Second) },
+			want:  "True/Ready True/AtZero False False Ready",
+		},
+		"at zero, KEDA is away": {
+			scope: func() *functionScope { return troubledScope(0, time.Minute) },
+			want:  "False/AutoscalerFailed True/AtZero True False Failed",
+		},
+		"running, KEDA is away": {
+			scope: func() *functionScope { return troubledScope(2, time.Minute) },
+			want:  "True/Ready True/Ready False False Ready",
 		},
 		"waking": {
 			scope: func() *functionScope { return scaledScope(1, 0) },

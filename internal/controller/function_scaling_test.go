@@ -4,12 +4,14 @@ package controller
 
 import (
 	"context"
+	"time"
 
 	httpv1beta1 "github.com/kedacore/http-add-on/operator/apis/http/v1beta1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -87,6 +89,22 @@ func kedaSays(ctx context.Context, fn *v1alpha1.Function, status, message string
 	Expect(k8sClient.Status().Update(ctx, obj)).To(Succeed())
 }
 
+// endpointsOf makes the EndpointSlice of a Service without any pod.
+func endpointsOf(ctx context.Context, namespace, service string) *discoveryv1.EndpointSlice {
+	GinkgoHelper()
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
+	Expect(client.IgnoreAlreadyExists(k8sClient.Create(ctx, ns))).To(Succeed())
+	slice := &discoveryv1.EndpointSlice{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: service, Namespace: namespace, Labels: map[string]string{discoveryv1.LabelServiceName: service},
+		},
+		AddressType: discoveryv1.AddressTypeIPv4,
+	}
+	Expect(k8sClient.Create(ctx, slice)).To(Succeed())
+	DeferCleanup(func(ctx SpecContext) { Expect(k8sClient.Delete(ctx, slice)).To(Succeed()) })
+	return slice
+}
+
 var _ = Describe("A Function that scales", Ordered, Serial, func() {
 	var fn *v1alpha1.Function
 
@@ -153,6 +171,20 @@ var _ = Describe("A Function that scales", Ordered, Serial, func() {
 			now := scaledObjectOf(ctx, fn)
 			return now != nil && now.GetUID() != old.GetUID()
 		}).Should(BeTrue())
+	})
+
+	It("says which part of KEDA does not run, and that it cannot be woken", func(ctx SpecContext) {
+		kedaSays(ctx, fn, "True", "")
+		Eventually(conditionOf(ctx, fn, v1alpha1.ConditionScalingActive)).Should(Equal("True/AtZero"))
+		operator := endpointsOf(ctx, "keda", "keda-operator")
+		Eventually(conditionOf(ctx, fn, v1alpha1.ConditionScalingActive)).Should(Equal("False/AutoscalerFailed"))
+		Eventually(conditionOf(ctx, fn, v1alpha1.ConditionReady)).WithTimeout(time.Minute).Should(Equal("False/AutoscalerFailed"))
+		Expect(meta.FindStatusCondition(get(ctx, fn).Status.Conditions, v1alpha1.ConditionReady).Message).To(
+			ContainSubstring("KEDA's operator"))
+		operator.Endpoints = []discoveryv1.Endpoint{{Addresses: []string{"10.0.0.1"}}}
+		Expect(k8sClient.Update(ctx, operator)).To(Succeed())
+		Eventually(conditionOf(ctx, fn, v1alpha1.ConditionScalingActive)).Should(Equal("True/AtZero"))
+		readyIs(ctx, fn, "True/Ready")
 	})
 
 	It("is held at zero by KEDA while its Triggers are disabled", func(ctx SpecContext) {

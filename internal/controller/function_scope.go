@@ -31,8 +31,10 @@ type functionScope struct {
 	// triggers are all that refer to the Function. disabled says why they switch it off, and is empty when they do not.
 	triggers []v1alpha1.Trigger
 	disabled string
-	// autoscaler tells whether KEDA is installed, scaling who sets the replicas, and scaledObject is the Function's, or nil.
+	// autoscaler tells whether KEDA is installed, away which part of it does not run, scaling who sets the replicas, and
+	// scaledObject is the Function's, or nil.
 	autoscaler   bool
+	away         string
 	scaling      plan.ScalingMode
 	scaledObject *unstructured.Unstructured
 

@@ -8,11 +8,14 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/naeel/sless/api/v1alpha1"
 	"github.com/naeel/sless/internal/controller/resources"
@@ -26,7 +29,7 @@ func (r *FunctionReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	if r.memory == nil {
 		r.memory = newMemory(r.Config.Cleanup.On())
 	}
-	scaler, err := newAutoscaler(mgr)
+	scaler, err := newAutoscaler(mgr, r.Config.Scaling)
 	if err != nil {
 		return err
 	}
@@ -44,6 +47,8 @@ func (r *FunctionReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&corev1.Pod{}, toFunction).
 		WatchesMetadata(definition, handler.EnqueueRequestsFromMapFunc(r.scalingFunctions),
 			builder.WithPredicates(isAutoscalerDefinition())).
+		WatchesRawSource(source.Kind[client.Object](scaler.endpoints, &discoveryv1.EndpointSlice{},
+			handler.EnqueueRequestsFromMapFunc(r.scalingFunctions))).
 		WatchesMetadata(&corev1.Secret{}, r.functionsOfSecret()).
 		WatchesMetadata(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(r.functionsReferringTo(resources.SourceConfigMap))).
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.functionsOfDeployNamespace)).

@@ -41,15 +41,16 @@ func computeFunctionStatus(s *functionScope, fault *phaseError, cfg *config.Conf
 	recordRevision(&status, s)
 	recordImage(&status, s)
 
-	ready := readyVerdict(s, fault)
 	set := func(kind string, v verdict) { setCondition(&status.Conditions, s, kind, v) }
+	set(v1alpha1.ConditionScalingActive, scalingVerdict(s))
+	cannotWake, _ := plan.CannotWake(status.Conditions, s.now)
+	ready := readyVerdict(s, fault, cannotWake)
 	for _, cause := range []string{
 		v1alpha1.ConditionSourceReady, v1alpha1.ConditionCodeReviewed, v1alpha1.ConditionBuilt,
 	} {
 		set(cause, causeVerdict(s, fault, cause))
 	}
 	set(v1alpha1.ConditionAvailable, availableVerdict(s))
-	set(v1alpha1.ConditionScalingActive, scalingVerdict(s))
 	set(v1alpha1.ConditionReady, ready.verdict)
 	set(v1alpha1.ConditionReconciling, flag(ready.reconciling, ready.verdict))
 	set(v1alpha1.ConditionStalled, flag(ready.stalled, ready.verdict))
@@ -95,7 +96,8 @@ type readiness struct {
 	stalled     bool
 }
 
-func readyVerdict(s *functionScope, fault *phaseError) readiness {
+// readyVerdict decides on Ready. cannotWake says why calls at zero replicas are in vain, and is empty when they are not.
+func readyVerdict(s *functionScope, fault *phaseError, cannotWake string) readiness {
 	if s.disabled != "" {
 		return disabledReadiness(s, fault)
 	}
@@ -103,7 +105,7 @@ func readyVerdict(s *functionScope, fault *phaseError) readiness {
 		return faultReadiness(fault)
 	}
 	if plan.RolledOut(s.deployment, s.revision) && asManyAsWanted(s) {
-		return rolledOutReadiness(s)
+		return rolledOutReadiness(s, cannotWake)
 	}
 	if podFault := plan.PodFault(s.pods, s.revision); podFault != nil {
 		return readiness{
@@ -149,8 +151,14 @@ func faultReadiness(fault *phaseError) readiness {
 	}
 }
 
-func rolledOutReadiness(s *functionScope) readiness {
+func rolledOutReadiness(s *functionScope, cannotWake string) readiness {
 	if s.scaling == plan.ScalingAuto && ptr.Deref(s.deployment.Spec.Replicas, 1) == 0 {
+		if cannotWake != "" {
+			return readiness{
+				verdict:     failed(v1alpha1.ReasonAutoscalerFailed, "the function is at zero replicas, and calls cannot wake it: "+cannotWake),
+				reconciling: true,
+			}
+		}
 		return readiness{verdict: succeeded(v1alpha1.ReasonReady, "the function is idle at zero replicas; the next call wakes it")}
 	}
 	if ptr.Deref(s.deployment.Spec.Replicas, 1) == 0 {
@@ -200,7 +208,7 @@ func availableVerdict(s *functionScope) verdict {
 }
 
 func scalingVerdict(s *functionScope) verdict {
-	facts := plan.ScalingFacts{Mode: s.scaling, Disabled: s.disabled != "", ScaledObject: s.scaledObject}
+	facts := plan.ScalingFacts{Mode: s.scaling, Disabled: s.disabled != "", Away: s.away, ScaledObject: s.scaledObject}
 	if s.deployment != nil {
 		facts.Replicas = ptr.Deref(s.deployment.Spec.Replicas, 1)
 	}

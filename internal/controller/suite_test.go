@@ -174,7 +174,8 @@ func startPlatform() *testPlatform {
 		Functions: config.Functions{MaxBodyBytes: 1 << 20, ImagePullSecretName: "registry-login"},
 		// The tests make the passes themselves.
 		Scaling: config.Scaling{
-			Scaler: "scaler.keda:9090", Namespace: "keda", StartupTimeoutSeconds: 60, PollingIntervalSeconds: 5,
+			Scaler: "scaler.keda:9090", Interceptor: "interceptor.keda.svc:8080", Operator: "keda-operator.keda",
+			Namespace: "keda", StartupTimeoutSeconds: 60, PollingIntervalSeconds: 5,
 		},
 		Cleanup: config.Cleanup{
 			Grace: metav1.Duration{Duration: 24 * time.Hour}, Interval: metav1.Duration{Duration: 1000 * time.Hour},

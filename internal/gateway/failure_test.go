@@ -229,12 +229,14 @@ func TestTimeout(t *testing.T) {
 
 func TestTooManyCalls(t *testing.T) {
 	t.Parallel()
-	const limit = 3
+	const pending, capacity, limit = 1, 2, 3
 	entered, release := make(chan struct{}), make(chan struct{})
-	g := startFunction(t, func(http.ResponseWriter, *http.Request) {
+	resolver := routeTo(startUpstream(t, func(http.ResponseWriter, *http.Request) {
 		entered <- struct{}{}
 		<-release
-	}, func(c *Config) { c.MaxPending = limit })
+	}), testTimeout)
+	resolver.routes[hello] = Route{Function: hello, Host: resolver.routes[hello].Host, Timeout: testTimeout, Capacity: capacity}
+	g := startGateway(t, resolver, func(c *Config) { c.MaxPending = pending })
 	var calls sync.WaitGroup
 	for range limit {
 		calls.Go(func() {

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/naeel/sless/internal/naming"
@@ -133,7 +135,8 @@ func discard(res *http.Response) {
 }
 
 // markColdStart tells the caller whether the call has woken the function, and of a call that has how long the caller waited
-// until the answer began. The watchdog adds how much of that was spent in the handler.
+// until the answer began, and of what that consists. The watchdog says how long the handler took, and how long it took to load
+// it; the rest went by until the replica ran and was known to run.
 func markColdStart(header http.Header, waited time.Duration) {
 	cold := header.Get(headerKedaColdStart)
 	header.Del(headerKedaColdStart)
@@ -141,9 +144,26 @@ func markColdStart(header http.Header, waited time.Duration) {
 		return
 	}
 	header.Set(headerColdStart, cold)
-	if cold == "true" {
-		header.Add(headerServerTiming, fmt.Sprintf("wait;dur=%.1f", float64(waited)/float64(time.Millisecond)))
+	if cold != "true" {
+		return
 	}
+	whole := float64(waited) / float64(time.Millisecond)
+	if rest := whole - timing(header, "handler") - timing(header, "load"); rest > 0 {
+		header.Add(headerServerTiming, fmt.Sprintf("start;dur=%.1f", rest))
+	}
+	header.Add(headerServerTiming, fmt.Sprintf("wait;dur=%.1f", whole))
+}
+
+// timing returns how many milliseconds the watchdog says that a part of the call took.
+func timing(header http.Header, part string) float64 {
+	for _, value := range header.Values(headerServerTiming) {
+		if text, ok := strings.CutPrefix(value, part+";dur="); ok {
+			if took, err := strconv.ParseFloat(text, 64); err == nil && took >= 0 {
+				return took
+			}
+		}
+	}
+	return 0
 }
 
 // explainInterceptor says why the interceptor did not pass a call on.

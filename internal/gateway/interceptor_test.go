@@ -14,6 +14,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
@@ -89,8 +90,9 @@ func TestCallsOfScalingFunctionsGoThroughTheInterceptor(t *testing.T) {
 			if got := a.header.Get(headerColdStart); got != fmt.Sprint(cold) || a.header.Get(headerKedaColdStart) != "" {
 				t.Errorf("cold start header %q, of KEDA %q", got, a.header.Get(headerKedaColdStart))
 			}
-			if got := strings.HasPrefix(a.header.Get(headerServerTiming), "wait;dur="); got != cold {
-				t.Errorf("Server-Timing %q", a.header.Get(headerServerTiming))
+			timings := strings.Join(a.header.Values(headerServerTiming), " ")
+			if got := strings.Contains(timings, "start;dur=") && strings.Contains(timings, "wait;dur="); got != cold {
+				t.Errorf("Server-Timing %q", timings)
 			}
 		})
 	}
@@ -155,6 +157,28 @@ func TestWhatTheInterceptorAnswersItself(t *testing.T) {
 			})
 			g := startGateway(t, resolver, through(hop))
 			checkRefusal(t, get(t, g.url+"/fn/demo/hello"), tc.wantStatus, tc.wantReason)
+		})
+	}
+}
+
+func TestTheCauseInTheAutoscalerIsTold(t *testing.T) {
+	t.Parallel()
+	hop := startUpstream(t, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusGatewayTimeout) })
+	for interceptor, want := range map[string]struct {
+		status int
+		reason string
+	}{hop: {504, reasonStartTimeout}, "127.0.0.1:1": {502, reasonConnectFailed}} {
+		t.Run(want.reason, func(t *testing.T) {
+			t.Parallel()
+			resolver := scaling("127.0.0.1:1", true)
+			route := resolver.routes[hello]
+			route.Trouble = "a part is away"
+			resolver.routes[hello] = route
+			g := startGateway(t, resolver, through(interceptor), func(c *Config) { c.ConnectWindow = time.Millisecond })
+			body := checkRefusal(t, get(t, g.url+"/fn/demo/hello"), want.status, want.reason)
+			if !strings.HasSuffix(body.Error, ": a part is away") {
+				t.Errorf("message %q", body.Error)
+			}
 		})
 	}
 }
@@ -273,6 +297,25 @@ func TestCallsThatWaitForAColdFunctionAreBounded(t *testing.T) {
 	for range 2 {
 		if a := receive(t, answers); a.status != http.StatusOK {
 			t.Errorf("a call that waited got %d %q", a.status, a.body)
+		}
+	}
+}
+
+func TestThePartsOfAWaitAddUp(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct{ handler, load, want []string }{
+		"of a watchdog": {[]string{"handler;dur=12.5"}, []string{"load;dur=30.0"}, []string{
+			"handler;dur=12.5", "load;dur=30.0", "start;dur=657.5", "wait;dur=700.0",
+		}},
+		"of an older watchdog":    {[]string{"handler;dur=100"}, nil, []string{"handler;dur=100", "start;dur=600.0", "wait;dur=700.0"}},
+		"a stream came meanwhile": {[]string{"handler;dur=800"}, nil, []string{"handler;dur=800", "wait;dur=700.0"}},
+		"a user's own":            {[]string{"handler;dur=-1", "db;dur=9"}, nil, []string{"handler;dur=-1", "db;dur=9", "start;dur=700.0", "wait;dur=700.0"}},
+	}
+	for name, tc := range tests {
+		header := http.Header{headerKedaColdStart: {"true"}, headerServerTiming: append(tc.handler, tc.load...)}
+		markColdStart(header, 700*time.Millisecond)
+		if diff := cmp.Diff(tc.want, header.Values(headerServerTiming)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
 }

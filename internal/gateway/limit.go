@@ -11,23 +11,21 @@ import (
 // limiter bounds the calls per function that are in flight or waiting, so that one slow function can neither use up the
 // gateway's memory nor starve the others.
 type limiter struct {
-	limit int
-
 	mu    sync.Mutex
 	calls map[types.NamespacedName]int
 }
 
-func newLimiter(limit int) *limiter {
-	return &limiter{limit: limit, calls: map[types.NamespacedName]int{}}
+func newLimiter() *limiter {
+	return &limiter{calls: map[types.NamespacedName]int{}}
 }
 
-// acquire takes a place, of at most limit ones and never more than the limiter's own limit. It never waits: over the limit it
-// reports false, and release must not be called.
+// acquire takes a place, of at most limit ones. It never waits: over the limit it reports false, and release must not be
+// called.
 func (l *limiter) acquire(fn types.NamespacedName, limit int) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := l.calls[fn]
-	if n >= min(limit, l.limit) {
+	if n >= limit {
 		return false
 	}
 	l.calls[fn] = n + 1

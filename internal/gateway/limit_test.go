@@ -9,35 +9,26 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-func TestLimiterOfACall(t *testing.T) {
-	t.Parallel()
-	l := newLimiter(3)
-	for i, want := range []bool{true, true, false} {
-		if got := l.acquire(hello, 2); got != want {
-			t.Errorf("call %d below a limit of 2: %v", i+1, got)
-		}
-	}
-	if !l.acquire(hello, 9) || l.acquire(hello, 9) {
-		t.Error("a higher limit goes beyond the limiter's own, or not up to it")
-	}
-}
-
 func TestLimiter(t *testing.T) {
 	t.Parallel()
 	other := types.NamespacedName{Namespace: "demo", Name: "other"}
-	l := newLimiter(2)
+	l := newLimiter()
 	for i, want := range []bool{true, true, false, false} {
-		if got := l.acquire(hello, 100); got != want {
+		if got := l.acquire(hello, 2); got != want {
 			t.Errorf("place %d: got %v", i, got)
 		}
 	}
-	if !l.acquire(other, 100) {
+	if !l.acquire(other, 2) {
 		t.Error("one function's calls take another's places")
 	}
 	l.release(hello)
-	if !l.acquire(hello, 100) || l.acquire(hello, 100) {
+	if !l.acquire(hello, 2) || l.acquire(hello, 2) {
 		t.Error("one released place must give one place")
 	}
+	if !l.acquire(hello, 3) {
+		t.Error("a limit that has grown gives no place")
+	}
+	l.release(hello)
 	l.release(hello)
 	l.release(hello)
 	l.release(other)
@@ -49,7 +40,7 @@ func TestLimiter(t *testing.T) {
 func TestLimiterIsNeverOverrun(t *testing.T) {
 	t.Parallel()
 	const limit, tries = 5, 100
-	l := newLimiter(limit)
+	l := newLimiter()
 	var (
 		group sync.WaitGroup
 		mu    sync.Mutex
@@ -57,7 +48,7 @@ func TestLimiterIsNeverOverrun(t *testing.T) {
 	)
 	for range tries {
 		group.Go(func() {
-			if l.acquire(hello, 100) {
+			if l.acquire(hello, limit) {
 				mu.Lock()
 				held++
 				mu.Unlock()

@@ -48,22 +48,23 @@ type proxy struct {
 	metrics  *Metrics
 	trusted  TrustedProxies
 	grace    time.Duration
-	// startup and maxWaiting bound the wait for the first replica of a function that scales.
-	startup    time.Duration
-	maxWaiting int
-	now        func() time.Time
-	log        logr.Logger
-	reverse    *httputil.ReverseProxy
+	// maxPending, and maxWaiting while no replica is ready, bound the calls of a function that have to wait. startup bounds the
+	// wait for the first replica of a function that scales.
+	maxPending, maxWaiting int
+	startup                time.Duration
+	now                    func() time.Time
+	log                    logr.Logger
+	reverse                *httputil.ReverseProxy
 }
 
 func newProxy(cfg Config, resolver Resolver, metrics *Metrics, next http.RoundTripper) *proxy {
 	p := &proxy{
 		resolver: resolver,
-		limiter:  newLimiter(cfg.MaxPending),
+		limiter:  newLimiter(),
 		metrics:  metrics,
 		trusted:  cfg.TrustedProxies,
 		grace:    cfg.TimeoutGrace,
-		startup:  cfg.StartupTimeout, maxWaiting: cfg.MaxWaiting,
+		startup:  cfg.StartupTimeout, maxPending: cfg.MaxPending, maxWaiting: cfg.MaxWaiting,
 		now: cfg.Now,
 		log: cfg.Log,
 	}
@@ -125,10 +126,7 @@ func (p *proxy) forward(w *recorder, r *http.Request, to target, observed *obser
 	if refusal := p.resolver.Admit(fn, to.host, r); refusal != nil {
 		return refusal
 	}
-	limit := p.limiter.limit
-	if route.Cold {
-		limit = min(limit, p.maxWaiting)
-	}
+	limit := p.limitOf(route)
 	if !p.limiter.acquire(fn, limit) {
 		return tooManyRequests(fn, limit)
 	}
@@ -136,6 +134,15 @@ func (p *proxy) forward(w *recorder, r *http.Request, to target, observed *obser
 	observed.accepted()
 	p.pass(w, r, &call{route: route, path: to.path, prefix: to.prefix, id: w.id, observed: observed})
 	return nil
+}
+
+// limitOf is how many calls of a function may be in this gateway: those that its replicas take, and some that wait. The number
+// follows the replicas, so that it never keeps a function from growing.
+func (p *proxy) limitOf(route Route) int {
+	if route.Cold {
+		return p.maxWaiting
+	}
+	return p.maxPending + route.Capacity
 }
 
 func (p *proxy) pass(w *recorder, r *http.Request, c *call) {
@@ -224,18 +231,22 @@ func (p *proxy) handleError(w http.ResponseWriter, r *http.Request, err error) {
 	writeRefusal(rec, c.id, refusal)
 }
 
-// explainFailure says why a call got no answer. Of a function that did not wake, its own condition knows best.
+// explainFailure says why a call got no answer. Of a function that did not wake, its own conditions know best.
 func (p *proxy) explainFailure(ctx context.Context, c *call, cause, err error) *Refusal {
 	refused := new(interceptorError)
-	if cause != nil || !errors.As(err, &refused) {
-		return c.explainFailure(cause, err)
+	held := cause == nil && errors.As(err, &refused)
+	now, resolveErr := p.resolver.Resolve(context.WithoutCancel(ctx), c.route.Function)
+	if known := new(Refusal); held && errors.As(resolveErr, &known) {
+		return known
 	}
-	if _, err := p.resolver.Resolve(ctx, c.route.Function); err != nil {
-		if known := new(Refusal); errors.As(err, &known) {
-			return known
-		}
+	refusal := c.explainFailure(cause, err)
+	if held {
+		refusal = c.explainInterceptor(refused, p.startup)
 	}
-	return c.explainInterceptor(refused, p.startup)
+	if refusal.Reason == reasonStartTimeout || refusal.Reason == reasonConnectFailed {
+		refusal.Message = explain(refusal.Message, now.Trouble)
+	}
+	return refusal
 }
 
 func isOurs(cause error) bool {

@@ -125,11 +125,12 @@ func trimFunction(obj any) (any, error) {
 	}
 	fn.ManagedFields = nil
 	fn.Annotations = nil // kubectl keeps the whole source in one of them
-	fn.Spec = v1alpha1.FunctionSpec{TimeoutSeconds: fn.Spec.TimeoutSeconds}
+	fn.Spec = v1alpha1.FunctionSpec{TimeoutSeconds: fn.Spec.TimeoutSeconds, Concurrency: fn.Spec.Concurrency}
 	fn.Status = v1alpha1.FunctionStatus{
 		Conditions:         fn.Status.Conditions,
 		ObservedGeneration: fn.Status.ObservedGeneration,
 		Phase:              fn.Status.Phase,
+		Replicas:           fn.Status.Replicas,
 	}
 	return fn, nil
 }

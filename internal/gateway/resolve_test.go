@@ -187,7 +187,7 @@ func checkTrimmed(t *testing.T, resolver *CachedResolver) {
 	if fn.Annotations != nil || fn.ManagedFields != nil {
 		t.Errorf("metadata is kept: %+v", fn.ObjectMeta)
 	}
-	if diff := cmp.Diff(v1alpha1.FunctionSpec{TimeoutSeconds: 7}, fn.Spec); diff != "" {
+	if diff := cmp.Diff(v1alpha1.FunctionSpec{TimeoutSeconds: 7, Concurrency: 5}, fn.Spec); diff != "" {
 		t.Errorf("spec (-want +got):\n%s", diff)
 	}
 }

@@ -20,6 +20,10 @@ import (
 // buildRetryAfter is what callers of a function that is on its way are told to wait.
 const buildRetryAfter = 5 * time.Second
 
+// usualConcurrency is how many calls a replica takes at once when its Function does not say: that of the runtimes and of the
+// watchdog.
+const usualConcurrency = 100
+
 // Route says where the calls of a function go.
 type Route struct {
 	// Function is the function that is called.
@@ -34,6 +38,10 @@ type Route struct {
 	VirtualHost string
 	// Cold tells that no replica is ready: a call waits until one is.
 	Cold bool
+	// Trouble says what is wrong with the autoscaler, and is empty when nothing is.
+	Trouble string
+	// Capacity is how many calls the function's replicas take at once.
+	Capacity int
 }
 
 // routeFor decides whether calls of fn are answered, and where. clusterDomain is appended to the Service's name when it
@@ -53,9 +61,12 @@ func routeFor(fn *v1alpha1.Function, clusterDomain string) (Route, *Refusal) {
 	if !meta.IsStatusConditionTrue(fn.Status.Conditions, v1alpha1.ConditionAvailable) && !startsNow(fn) {
 		return Route{}, notAvailable(key, fn)
 	}
-	route := Route{Function: key, Host: upstreamHost(key, clusterDomain), Timeout: timeoutOf(fn)}
+	route := Route{
+		Function: key, Host: upstreamHost(key, clusterDomain), Timeout: timeoutOf(fn), Capacity: capacityOf(fn),
+	}
 	if scales(fn) {
 		route.Scales, route.VirtualHost, route.Cold = true, naming.VirtualHost(key.Namespace, key.Name), cold(fn)
+		route.Trouble = troubleOf(fn)
 	}
 	return route, nil
 }
@@ -64,6 +75,14 @@ func routeFor(fn *v1alpha1.Function, clusterDomain string) (Route, *Refusal) {
 func scales(fn *v1alpha1.Function) bool {
 	scaling := meta.FindStatusCondition(fn.Status.Conditions, v1alpha1.ConditionScalingActive)
 	return scaling != nil && (scaling.Status == metav1.ConditionTrue || scaling.Reason == v1alpha1.ReasonAutoscalerFailed)
+}
+
+func troubleOf(fn *v1alpha1.Function) string {
+	scaling := meta.FindStatusCondition(fn.Status.Conditions, v1alpha1.ConditionScalingActive)
+	if scaling == nil || scaling.Reason != v1alpha1.ReasonAutoscalerFailed {
+		return ""
+	}
+	return scaling.Message
 }
 
 func cold(fn *v1alpha1.Function) bool {
@@ -128,6 +147,14 @@ func upstreamHost(key types.NamespacedName, clusterDomain string) string {
 		host += "." + clusterDomain + "."
 	}
 	return net.JoinHostPort(host, strconv.Itoa(naming.FunctionPort))
+}
+
+func capacityOf(fn *v1alpha1.Function) int {
+	perReplica := fn.Spec.Concurrency
+	if perReplica <= 0 {
+		perReplica = usualConcurrency
+	}
+	return int(fn.Status.Replicas) * int(perReplica)
 }
 
 func timeoutOf(fn *v1alpha1.Function) time.Duration {

@@ -17,8 +17,8 @@ import (
 func function(phase v1alpha1.FunctionPhase, conditions ...metav1.Condition) *v1alpha1.Function {
 	return &v1alpha1.Function{
 		ObjectMeta: metav1.ObjectMeta{Namespace: hello.Namespace, Name: hello.Name},
-		Spec:       v1alpha1.FunctionSpec{TimeoutSeconds: 7},
-		Status:     v1alpha1.FunctionStatus{Phase: phase, Conditions: conditions},
+		Spec:       v1alpha1.FunctionSpec{TimeoutSeconds: 7, Concurrency: 5},
+		Status:     v1alpha1.FunctionStatus{Phase: phase, Conditions: conditions, Replicas: 3},
 	}
 }
 
@@ -40,7 +40,7 @@ var (
 )
 
 // helloRoute is where the calls of function go.
-var helloRoute = Route{Function: hello, Host: "hello.sless-fn-demo.svc:8080", Timeout: 7 * time.Second}
+var helloRoute = Route{Function: hello, Host: "hello.sless-fn-demo.svc:8080", Timeout: 7 * time.Second, Capacity: 15}
 
 func unavailableBecause(reason, message string, retryAfter time.Duration) *Refusal {
 	return &Refusal{
@@ -127,13 +127,45 @@ func TestRouteFor(t *testing.T) {
 func TestRouteForDefaults(t *testing.T) {
 	t.Parallel()
 	fn := function(v1alpha1.PhaseReady, condition(v1alpha1.ConditionAvailable, metav1.ConditionTrue, "Ready", ""))
-	fn.Spec.TimeoutSeconds = 0
+	fn.Spec.TimeoutSeconds, fn.Spec.Concurrency = 0, 0
 	got, refusal := routeFor(fn, "cluster.local")
 	if refusal != nil {
 		t.Fatal(refusal)
 	}
-	want := Route{Function: hello, Host: "hello.sless-fn-demo.svc.cluster.local.:8080", Timeout: time.Minute}
+	want := Route{Function: hello, Host: "hello.sless-fn-demo.svc.cluster.local.:8080", Timeout: time.Minute, Capacity: 300}
 	if got != want {
 		t.Errorf("route = %+v, want %+v", got, want)
+	}
+}
+
+func TestRouteOfAFunctionThatScales(t *testing.T) {
+	t.Parallel()
+	atZero := condition(v1alpha1.ConditionAvailable, metav1.ConditionTrue, v1alpha1.ReasonAtZero, "")
+	through := helloRoute
+	through.Scales, through.VirtualHost = true, helloVirtualHost
+	held, troubled := through, through
+	held.Cold, troubled.Cold, troubled.Trouble = true, true, "a part is away"
+	tests := map[string]struct {
+		available, scaling metav1.Condition
+		want               Route
+	}{
+		"running": {available, condition(v1alpha1.ConditionScalingActive, metav1.ConditionTrue, v1alpha1.ReasonScaling, "fine"), through},
+		"at zero": {atZero, condition(v1alpha1.ConditionScalingActive, metav1.ConditionTrue, v1alpha1.ReasonAtZero, "fine"), held},
+		"at zero, KEDA is in trouble": {
+			atZero, condition(v1alpha1.ConditionScalingActive, metav1.ConditionFalse, v1alpha1.ReasonAutoscalerFailed, "a part is away"),
+			troubled,
+		},
+		"without KEDA": {
+			available, condition(v1alpha1.ConditionScalingActive, metav1.ConditionFalse, v1alpha1.ReasonNoAutoscaler, "none"), helloRoute,
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, refusal := routeFor(function(v1alpha1.PhaseReady, tc.available, tc.scaling), "")
+			if refusal != nil || got != tc.want {
+				t.Errorf("route = %+v, %v, want %+v", got, refusal, tc.want)
+			}
+		})
 	}
 }

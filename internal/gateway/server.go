@@ -39,7 +39,8 @@ type Config struct {
 	MetricsAddress string
 	// TrustedProxies are the peers whose X-Forwarded headers are believed.
 	TrustedProxies TrustedProxies
-	// MaxPending is how many calls of one function may be in flight or waiting in this gateway. Further ones get 429.
+	// MaxPending is how many calls of one function may be in this gateway beyond those that its replicas take at once. Further
+	// ones get 429.
 	MaxPending int
 	// ConnectWindow is how long a connection to a function is tried for. The function's own timeout bounds it too.
 	ConnectWindow time.Duration

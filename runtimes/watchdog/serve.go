@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/naeel/sless/runtimes/watchdog/internal/early"
 	"github.com/naeel/sless/runtimes/watchdog/internal/invoke"
 	"github.com/naeel/sless/runtimes/watchdog/internal/worker"
 )
@@ -57,7 +59,7 @@ func serve(ctx context.Context, o *options, cfg worker.Config, log *slog.Logger)
 		server *http.Server
 		port   int
 	}{{"admin", s.admin, o.adminPort}, {"function", s.function, o.port}} {
-		listener, err := net.Listen("tcp", ":"+strconv.Itoa(part.port))
+		listener, err := listen(part.port)
 		if err != nil {
 			return fmt.Errorf("cannot listen: %w", err)
 		}
@@ -82,6 +84,17 @@ func serve(ctx context.Context, o *options, cfg worker.Config, log *slog.Logger)
 	return <-failed
 }
 
+// listen returns the listener of a port, the one that is open since the program began if there is one.
+func listen(port int) (net.Listener, error) {
+	fd, ok := early.Take(port)
+	if !ok {
+		return net.Listen("tcp", ":"+strconv.Itoa(port))
+	}
+	file := os.NewFile(uintptr(fd), "listener")
+	defer func() { _ = file.Close() }()
+	return net.FileListener(file)
+}
+
 func newServer(o *options, cfg worker.Config, log *slog.Logger) (*server, error) {
 	metrics, registry := invoke.NewMetrics(), prometheus.NewRegistry()
 	if err := errors.Join(metrics.Register(registry), registry.Register(collectors.NewGoCollector()),
@@ -90,10 +103,14 @@ func newServer(o *options, cfg worker.Config, log *slog.Logger) (*server, error)
 	}
 	launch := func(ctx context.Context) (*worker.Process, error) { return worker.Start(ctx, cfg) }
 	s := &server{options: o, supervisor: worker.NewSupervisor(launch, log), log: log}
-	s.supervisor.OnLoad, s.supervisor.OnRestart = metrics.Loaded, metrics.Restarted
+	s.supervisor.OnRestart = metrics.Restarted
 	handler := &invoke.Handler{
 		Workers: s.supervisor, Timeout: o.timeout, MaxBodyBytes: o.maxBodyBytes, Concurrency: o.concurrency,
 		Metrics: metrics, Log: log, Now: time.Now,
+	}
+	s.supervisor.OnLoad = func(took time.Duration) {
+		metrics.Loaded(took)
+		handler.Loaded(took)
 	}
 	s.function = &http.Server{
 		Handler: s.closeWhileDraining(handler), MaxHeaderBytes: maxHeaderBytes, ReadHeaderTimeout: readHeaderTimeout,

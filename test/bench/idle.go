@@ -19,10 +19,6 @@ import (
 // idleLimit is how much longer than idleSeconds a function may stay up before the benchmark gives up.
 const idleLimit = 2 * time.Minute
 
-// idleSeconds are the values that are measured: the least, one within the interceptor's window, and one beyond it, for which
-// KEDA has to wait too.
-func idleSeconds() []int32 { return []int32{sleeperIdle, 10, 70} }
-
 // nap collects, of one function, how long after a call it went to zero.
 type nap struct {
 	*sleeper
@@ -45,7 +41,7 @@ func measureIdle(ctx context.Context, b *bench, runs int) ([]*table, error) {
 	tables := []*table{summary}
 	naps := []*nap{}
 	p := b.programs()[0]
-	for _, seconds := range idleSeconds() {
+	for _, seconds := range b.opts.idle {
 		fn := scaling(p.function(fmt.Sprintf("idle-%d", seconds), warmNumber), seconds)
 		s, err := b.deploySleeper(ctx, fn, warmNumber)
 		if err != nil {

@@ -42,6 +42,7 @@ type options struct {
 	runtimes []string
 	runs     int
 	duration time.Duration
+	idle     []int32
 	markdown string
 	verbose  bool
 }
@@ -96,6 +97,7 @@ func newRootCommand() *cobra.Command {
 	flags.StringSliceVar(&opts.runtimes, "runtime", runtimeNames(), "measure these runtimes")
 	flags.IntVar(&opts.runs, "runs", 0, "how often to measure; 0 is each benchmark's own number")
 	flags.DurationVar(&opts.duration, "load-duration", 5*time.Second, "how long one load of warm and steady lasts")
+	flags.Int32SliceVar(&opts.idle, "idle-seconds", []int32{sleeperIdle, 10, 70}, "the values of idleSeconds that idle measures")
 	flags.BoolVar(&opts.verbose, "verbose", false, "print the stages of every single run")
 	flags.StringVar(&opts.markdown, "markdown", "", "write the tables into this page, between its markers")
 	return cmd
@@ -126,6 +128,11 @@ func (o options) check(names []string) error {
 	}
 	if o.duration < time.Second || o.duration > maxDuration {
 		return fmt.Errorf("the duration of a load is %s, but can be 1s to %s", o.duration, maxDuration)
+	}
+	for _, seconds := range o.idle {
+		if seconds < sleeperIdle {
+			return fmt.Errorf("idleSeconds is %d, but can be %d at least", seconds, sleeperIdle)
+		}
 	}
 	return nil
 }

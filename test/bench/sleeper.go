@@ -35,8 +35,8 @@ const (
 	sleeperIdle = 1
 	// maxSpread spreads the calls over the ticks of everything that ticks.
 	maxSpread = 1200 * time.Millisecond
-	// forgotten is how long after a call the autoscaler may still know of it.
-	forgotten = (sleeperIdle + 1) * time.Second
+	// forgotten is how long after a call the autoscaler may still know of it: a little more than the window of the rate.
+	forgotten = 3 * time.Second
 )
 
 // sleeper is a Function that scales to zero and is called through the gateway.

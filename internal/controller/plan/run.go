@@ -68,14 +68,15 @@ func NextRunStep(j *v1alpha1.FunctionJob) RunStep {
 }
 
 // Runnable tells whether a Function's image is proven, and if not, why not in the words of its status. A Function that is
-// switched off can be run: switching off is about calls.
+// switched off, or whose autoscaler is away, can be run: both are about calls.
 func Runnable(fn *v1alpha1.Function) *Fault {
 	i := slices.IndexFunc(fn.Status.Conditions, func(c metav1.Condition) bool { return c.Type == v1alpha1.ConditionReady })
 	if i < 0 || fn.Status.ObservedGeneration != fn.Generation {
 		return &Fault{Reason: v1alpha1.ReasonPending, Message: "the Function's spec was not looked at yet"}
 	}
 	ready := fn.Status.Conditions[i]
-	if fn.Status.Image != "" && (ready.Status == metav1.ConditionTrue || fn.Status.Phase == v1alpha1.PhaseDisabled) {
+	if fn.Status.Image != "" && (ready.Status == metav1.ConditionTrue || fn.Status.Phase == v1alpha1.PhaseDisabled ||
+		ready.Reason == v1alpha1.ReasonAutoscalerFailed) {
 		return nil
 	}
 	stalled := slices.ContainsFunc(fn.Status.Conditions, func(c metav1.Condition) bool {

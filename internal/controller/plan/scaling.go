@@ -4,7 +4,10 @@ package plan
 
 import (
 	"fmt"
+	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
 
@@ -40,6 +43,8 @@ type ScalingFacts struct {
 	Mode ScalingMode
 	// Disabled is true while no trigger of the Function is enabled.
 	Disabled bool
+	// Away is the part of the autoscaler that does not run, or empty.
+	Away string
 	// ScaledObject is the live one, or nil.
 	ScaledObject *unstructured.Unstructured
 	// Replicas is the number of replicas that the Deployment asks for.
@@ -59,16 +64,37 @@ func ScalingState(fn *v1alpha1.Function, facts ScalingFacts) (active bool, reaso
 	case facts.Disabled:
 		return false, v1alpha1.ReasonPaused, "no Trigger of the Function is enabled: it is held at zero replicas"
 	}
+	if facts.Away != "" {
+		return false, v1alpha1.ReasonAutoscalerFailed, facts.Away + " has no ready pod: replicas that run go on, and at zero " +
+			"nothing wakes the function"
+	}
 	if facts.ScaledObject == nil {
 		return false, v1alpha1.ReasonPending, "the autoscaler is being set up"
 	}
-	if status, why := scaledObjectReady(facts.ScaledObject); status != "True" {
+	if status, why := ScaledObjectReady(facts.ScaledObject); status != "True" {
 		if status == "False" {
 			return false, v1alpha1.ReasonAutoscalerFailed, "KEDA says: " + truncate(why)
 		}
 		return false, v1alpha1.ReasonPending, "KEDA has not looked at the function yet; see whether its operator runs"
 	}
 	return autoscaled(fn, facts.Replicas)
+}
+
+// troubleGrace is how long the autoscaler may be in trouble before a function at zero stops being ready: its parts restart, and
+// calls wait for them.
+const troubleGrace = 10 * time.Second
+
+// CannotWake says why a function at zero will not be woken, going by its ScalingActive condition. While that is too young to
+// tell, it returns when it will be old enough.
+func CannotWake(conditions []metav1.Condition, now time.Time) (why string, in time.Duration) {
+	scaling := meta.FindStatusCondition(conditions, v1alpha1.ConditionScalingActive)
+	if scaling == nil || scaling.Status != metav1.ConditionFalse || scaling.Reason != v1alpha1.ReasonAutoscalerFailed {
+		return "", 0
+	}
+	if age := now.Sub(scaling.LastTransitionTime.Time); age < troubleGrace {
+		return "", troubleGrace - age
+	}
+	return scaling.Message, 0
 }
 
 func autoscaled(fn *v1alpha1.Function, replicas int32) (active bool, reason, message string) {
@@ -84,8 +110,8 @@ func autoscaled(fn *v1alpha1.Function, replicas int32) (active bool, reason, mes
 	}
 }
 
-// scaledObjectReady returns the status and the message of KEDA's Ready condition, both empty when there is none.
-func scaledObjectReady(obj *unstructured.Unstructured) (status, message string) {
+// ScaledObjectReady returns the status and the message of KEDA's Ready condition, both empty when there is none.
+func ScaledObjectReady(obj *unstructured.Unstructured) (status, message string) {
 	conditions, _, _ := unstructured.NestedSlice(obj.Object, "status", "conditions")
 	for _, item := range conditions {
 		condition, ok := item.(map[string]any)

@@ -61,6 +61,8 @@ func TestDeploymentGolden(t *testing.T) {
 	options.ImagePullSecret = "pull"
 	testutil.Golden(t, "deployment_plain", Deployment(plain.Obj(), deploymentOptions()))
 	testutil.Golden(t, "deployment_full", Deployment(full.Obj(), options))
+	options.WritableRoot = true
+	testutil.Golden(t, "deployment_writable_root", Deployment(plain.Obj(), options))
 }
 
 func TestOtherGolden(t *testing.T) {

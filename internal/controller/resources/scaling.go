@@ -27,9 +27,13 @@ var (
 const PausedReplicasAnnotation = "autoscaling.keda.sh/paused-replicas"
 
 const (
-	// maxRateWindow is over what time the rate of calls is taken. A call counts as activity for that long, also when it was
-	// too short for the interceptor's samples of concurrency to see.
-	maxRateWindow = time.Minute
+	// A call that is too short for the interceptor's samples of concurrency shows in the rate of calls alone, for as long as
+	// the rate's window, less the part of a second in which it came. So the least window is one that no call slips through,
+	// and the largest one is a rate that people can set a target for.
+	minRateWindow, maxRateWindow = 2 * time.Second, 10 * time.Second
+	// cooldownMargin is added to the time without calls after which KEDA may scale to zero, so that it never does so early:
+	// it keeps the time of the last activity in whole seconds, and hears of activity by samples.
+	cooldownMargin = 2 * time.Second
 	// noRateTarget lets the rate tell of activity and never ask for a replica more.
 	noRateTarget = 1_000_000
 	// headerGrace is added to the function's own timeout, so that the watchdog's answer comes before the interceptor's.
@@ -59,7 +63,6 @@ type ScalingOptions struct {
 func InterceptorRoute(fn *v1alpha1.Function, opt ScalingOptions) *httpv1beta1.InterceptorRoute {
 	scaling := fn.Spec.Scaling
 	timeout := time.Duration(timeoutSeconds(fn))*time.Second + headerGrace
-	window, _ := idleTimes(fn)
 	return &httpv1beta1.InterceptorRoute{
 		TypeMeta:   typeMeta(InterceptorRouteKind),
 		ObjectMeta: scalingMeta(fn),
@@ -70,7 +73,7 @@ func InterceptorRoute(fn *v1alpha1.Function, opt ScalingOptions) *httpv1beta1.In
 				Concurrency: &httpv1beta1.ConcurrencyTargetSpec{TargetValue: concurrencyAim(fn, opt)},
 				RequestRate: &httpv1beta1.RequestRateTargetSpec{
 					TargetValue: ptr.Deref(scaling.RequestsPerSecond, noRateTarget),
-					Window:      metav1.Duration{Duration: window},
+					Window:      metav1.Duration{Duration: rateWindow(scaling)},
 					Granularity: metav1.Duration{Duration: time.Second},
 				},
 			},
@@ -102,8 +105,8 @@ func concurrencyAim(fn *v1alpha1.Function, opt ScalingOptions) int32 {
 // ScaledObject builds what makes KEDA set the number of a Function's replicas.
 func ScaledObject(fn *v1alpha1.Function, opt ScalingOptions) *unstructured.Unstructured {
 	scaling := fn.Spec.Scaling
-	window, cooldown := idleTimes(fn)
-	stabilization := min(max(window+cooldown, minStabilization), maxStabilization)
+	idle := idleTime(scaling)
+	stabilization := min(max(idle, minStabilization), maxStabilization)
 	meta := scalingMeta(fn)
 	obj := &unstructured.Unstructured{Object: map[string]any{
 		"spec": map[string]any{
@@ -111,8 +114,8 @@ func ScaledObject(fn *v1alpha1.Function, opt ScalingOptions) *unstructured.Unstr
 			"minReplicaCount":       int64(ptr.Deref(scaling.MinReplicas, 0)),
 			"maxReplicaCount":       int64(ptr.Deref(scaling.MaxReplicas, v1alpha1.DefaultMaxReplicas)),
 			"pollingInterval":       seconds(opt.PollingInterval),
-			"cooldownPeriod":        seconds(cooldown),
-			"initialCooldownPeriod": seconds(window + cooldown),
+			"cooldownPeriod":        seconds(idle + cooldownMargin),
+			"initialCooldownPeriod": seconds(idle + cooldownMargin),
 			"advanced": map[string]any{
 				"restoreToOriginalReplicaCount": false,
 				"horizontalPodAutoscalerConfig": map[string]any{
@@ -146,11 +149,18 @@ func triggerMetadata(fn *v1alpha1.Function, opt ScalingOptions) map[string]any {
 	return metadata
 }
 
-// idleTimes splits idleSeconds into the time for which a call counts as activity and the time that KEDA waits after that.
-func idleTimes(fn *v1alpha1.Function) (window, cooldown time.Duration) {
-	idle := time.Duration(ptr.Deref(fn.Spec.Scaling.IdleSeconds, v1alpha1.DefaultIdleSeconds)) * time.Second
-	window = min(idle, maxRateWindow)
-	return window, idle - window
+func idleTime(scaling *v1alpha1.FunctionScaling) time.Duration {
+	return time.Duration(ptr.Deref(scaling.IdleSeconds, v1alpha1.DefaultIdleSeconds)) * time.Second
+}
+
+// rateWindow is over what time the rate of calls is taken. KEDA's wait begins when it ends, so it is short: where nobody asked
+// for replicas by rate it only has to show that there was a call. KEDA also writes into the ScaledObject's status at each tick
+// of the scaler while there is activity.
+func rateWindow(scaling *v1alpha1.FunctionScaling) time.Duration {
+	if scaling.RequestsPerSecond == nil {
+		return minRateWindow
+	}
+	return min(max(idleTime(scaling), minRateWindow), maxRateWindow)
 }
 
 func scalingMeta(fn *v1alpha1.Function) metav1.ObjectMeta {

@@ -3,6 +3,7 @@
 package resources
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -67,31 +68,39 @@ func TestConcurrencyAim(t *testing.T) {
 	}
 }
 
-func TestIdleTimesAddUp(t *testing.T) {
+func TestTimesOfAnIdleFunction(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
-		idle             *int32
-		window, cooldown time.Duration
-		stabilization    int64
+		idle, rate              *int32
+		window                  time.Duration
+		cooldown, stabilization int64
 	}{
-		"default":    {window: time.Minute, cooldown: 4 * time.Minute, stabilization: 300},
-		"a second":   {idle: ptr.To[int32](1), window: time.Second, stabilization: 15},
-		"a minute":   {idle: ptr.To[int32](60), window: time.Minute, stabilization: 60},
-		"a day":      {idle: ptr.To[int32](86400), window: time.Minute, cooldown: 86340 * time.Second, stabilization: 300},
-		"a bit more": {idle: ptr.To[int32](61), window: time.Minute, cooldown: time.Second, stabilization: 61},
+		"default":           {window: 2 * time.Second, cooldown: 302, stabilization: 300},
+		"a second":          {idle: ptr.To[int32](1), window: 2 * time.Second, cooldown: 3, stabilization: 15},
+		"a minute":          {idle: ptr.To[int32](60), window: 2 * time.Second, cooldown: 62, stabilization: 60},
+		"a day":             {idle: ptr.To[int32](86400), window: 2 * time.Second, cooldown: 86402, stabilization: 300},
+		"by rate":           {rate: ptr.To[int32](5), window: 10 * time.Second, cooldown: 302, stabilization: 300},
+		"by rate, a second": {rate: ptr.To[int32](5), idle: ptr.To[int32](1), window: 2 * time.Second, cooldown: 3, stabilization: 15},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			fn := scalingFunction(v1alpha1.FunctionScaling{IdleSeconds: tc.idle})
-			window, cooldown := idleTimes(fn)
-			if diff := cmp.Diff([]time.Duration{tc.window, tc.cooldown}, []time.Duration{window, cooldown}); diff != "" {
-				t.Errorf("window and cooldown (-want +got):\n%s", diff)
+			fn := scalingFunction(v1alpha1.FunctionScaling{IdleSeconds: tc.idle, RequestsPerSecond: tc.rate})
+			window := InterceptorRoute(fn, scalingOptions()).Spec.ScalingMetric.RequestRate.Window.Duration
+			got := []any{window}
+			for _, path := range []string{
+				"cooldownPeriod", "initialCooldownPeriod",
+				"advanced.horizontalPodAutoscalerConfig.behavior.scaleDown.stabilizationWindowSeconds",
+			} {
+				fields := append([]string{"spec"}, strings.Split(path, ".")...)
+				value, _, err := unstructured.NestedInt64(ScaledObject(fn, scalingOptions()).Object, fields...)
+				if err != nil {
+					t.Error(err)
+				}
+				got = append(got, value)
 			}
-			got, _, err := unstructured.NestedInt64(ScaledObject(fn, scalingOptions()).Object, "spec", "advanced",
-				"horizontalPodAutoscalerConfig", "behavior", "scaleDown", "stabilizationWindowSeconds")
-			if err != nil || got != tc.stabilization {
-				t.Errorf("stabilization %d, %v, want %d", got, err, tc.stabilization)
+			if diff := cmp.Diff([]any{tc.window, tc.cooldown, tc.cooldown, tc.stabilization}, got); diff != "" {
+				t.Errorf("window, both cooldowns and stabilization (-want +got):\n%s", diff)
 			}
 		})
 	}

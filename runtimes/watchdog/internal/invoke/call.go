@@ -202,7 +202,7 @@ func (c *call) copy(ctx context.Context, answer *worker.Answer) outcome {
 	headers := c.w.Header()
 	maps.Copy(headers, answer.Headers)
 	headers.Set(RequestIDHeader, c.id)
-	headers.Add("Server-Timing", serverTiming(c.Now().Sub(c.deadline.Add(-c.Timeout))))
+	headers["Server-Timing"] = append(headers["Server-Timing"], serverTimings(c.deadline.Add(-c.Timeout), c.Now(), c.load.Load())...)
 	if _, ok := headers["Content-Type"]; !ok {
 		headers["Content-Type"] = nil // never guess
 	}
@@ -223,10 +223,23 @@ func (c *call) copy(ctx context.Context, answer *worker.Answer) outcome {
 	return c.finish(ctx, answer, sent, err)
 }
 
-// serverTiming tells the caller how long the function took until its answer began.
-func serverTiming(took time.Duration) string {
+// freshFor is how long after it has loaded the handler a replica tells callers how long that took: those whose call it was
+// started for are among the first.
+const freshFor = 5 * time.Second
+
+// serverTimings says what the time of a call went into. last is nil as long as nobody knows it.
+func serverTimings(began, now time.Time, last *load) []string {
+	timings := []string{serverTiming("handler", now.Sub(began))}
+	if last != nil && began.Sub(last.at) < freshFor {
+		timings = append(timings, serverTiming("load", last.took))
+	}
+	return timings
+}
+
+// serverTiming tells the caller how long a part of the call took.
+func serverTiming(part string, took time.Duration) string {
 	const decimals = 1
-	return "handler;dur=" + strconv.FormatFloat(float64(took)/float64(time.Millisecond), 'f', decimals, 64)
+	return part + ";dur=" + strconv.FormatFloat(float64(took)/float64(time.Millisecond), 'f', decimals, 64)
 }
 
 // finish judges how copying ended. sent tells whether all that was read reached the caller.

@@ -48,8 +48,20 @@ type Handler struct {
 	// Now is the clock.
 	Now func() time.Time
 
+	load     atomic.Pointer[load]
 	inFlight atomic.Int64
 	numbers  atomic.Uint64
+}
+
+// load is the last time that the handler was loaded.
+type load struct {
+	at   time.Time
+	took time.Duration
+}
+
+// Loaded is told how long the handler, which is loaded now, took for that.
+func (h *Handler) Loaded(took time.Duration) {
+	h.load.Store(&load{at: h.Now(), took: took})
 }
 
 // outcome is how a call ended for its caller.

@@ -131,9 +131,22 @@ func TestHostIsTheCallers(t *testing.T) {
 	}
 }
 
-func TestServerTiming(t *testing.T) {
+func TestServerTimings(t *testing.T) {
 	t.Parallel()
-	if got, want := serverTiming(1234567*time.Nanosecond), "handler;dur=1.2"; got != want {
-		t.Errorf("got %q, want %q", got, want)
+	loaded := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	tests := map[string]struct {
+		began time.Time
+		last  *load
+		want  []string
+	}{
+		"a fresh replica":    {loaded.Add(time.Second), &load{loaded, 30 * time.Millisecond}, []string{"handler;dur=1.2", "load;dur=30.0"}},
+		"an old replica":     {loaded.Add(time.Minute), &load{loaded, 30 * time.Millisecond}, []string{"handler;dur=1.2"}},
+		"nothing was loaded": {loaded, nil, []string{"handler;dur=1.2"}},
+	}
+	for name, tc := range tests {
+		got := serverTimings(tc.began, tc.began.Add(1234567*time.Nanosecond), tc.last)
+		if diff := cmp.Diff(tc.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
 	}
 }

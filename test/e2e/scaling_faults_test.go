@@ -1,0 +1,155 @@
+//go:build e2e
+
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"sync/atomic"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/naeel/sless/api/v1alpha1"
+)
+
+var _ = Describe("A function that cannot wake answers with the cause, as its condition does", func() {
+	BeforeEach(func(ctx SpecContext) {
+		needsKEDA(ctx)
+		if os.Getenv("SLESS_E2E_CLUSTER") == "current" {
+			Skip("the story needs the node")
+		}
+	})
+
+	It("(its handler cannot be loaded)", func(ctx SpecContext) {
+		mood := startMood()
+		fn := scaling(newNamespace(ctx), "moody", "import urllib.request\n\n"+
+			"mood = urllib.request.urlopen('http://"+moodAddress+"').read().decode()\n"+
+			"assert mood == 'good', mood\n\n\ndef handle(event, context):\n    return 'fine'\n")
+		create(ctx, fn)
+		asleep(ctx, fn)
+		mood.Store("bad")
+		refused := get(ctx, fn)
+		Expect(refused.Status).To(Equal(http.StatusServiceUnavailable), refused.Body)
+		Expect(refused.Body).To(And(ContainSubstring("HandlerLoadFailed"), ContainSubstring("handler.py line 4")))
+		Eventually(ready(ctx, fn)).Should(Equal("False/HandlerLoadFailed"))
+		mood.Store("good")
+		By("waiting until KEDA gives up: the next call wakes it")
+		Eventually(func() string { return get(ctx, fn).Body }).WithTimeout(buildEnd).Should(Equal("fine"))
+	})
+
+	It("(its image is gone from the registry and the node)", func(ctx SpecContext) {
+		fn := scaling(newNamespace(ctx), "lost", napper+"# Nobody else has this layer.\n")
+		create(ctx, fn)
+		asleep(ctx, fn)
+		loseImage(ctx, fn)
+		refused := get(ctx, fn)
+		Expect(refused.Status).To(Equal(http.StatusServiceUnavailable), refused.Body)
+		Expect(refused.Body).To(ContainSubstring(v1alpha1.ReasonImagePullFailed))
+		Expect(ready(ctx, fn)()).To(Equal("False/ImagePullFailed"))
+	})
+})
+
+var _ = Describe("A part of KEDA", Serial, func() {
+	BeforeEach(func(ctx SpecContext) { needsKEDA(ctx) })
+
+	It("restarts, or sless' manager does, and no call is lost", func(ctx SpecContext) {
+		fn := scaling(newNamespace(ctx), "napper", napper)
+		create(ctx, fn)
+		c := startCrowd(ctx, fn, 4, "")
+		c.busy()
+		for _, part := range [][2]string{
+			{kedaNamespace, kedaInterceptor}, {kedaNamespace, kedaScaler}, {kedaNamespace, kedaOperator},
+			{"sless-system", "sless-controller-manager"},
+		} {
+			By("restarting " + part[1])
+			restart(ctx, part[0], part[1])
+			c.busy()
+		}
+		c.end(10)
+	})
+
+	DescribeTable("is down: replicas that run answer, calls that should wake one are told why not, and so is the Function",
+		func(ctx SpecContext, part string, status int, reason, culprit string) {
+			namespace := newNamespace(ctx)
+			idle, running := scaling(namespace, "idle", napper), scaling(namespace, "running", napper)
+			running.Spec.Scaling.MinReplicas = ptr.To[int32](1)
+			Expect(k8s.Create(ctx, running)).To(Succeed())
+			create(ctx, idle)
+			waitReady(ctx, running)
+			asleep(ctx, idle)
+			Eventually(scalingActive(ctx, running)).Should(Equal("True/Scaling"))
+
+			c := startCrowd(ctx, running, 1, "")
+			mend := switchOff(ctx, part)
+			refused := get(ctx, idle)
+			Expect(refused.Status).To(Equal(status), refused.Body)
+			Expect(refused.Body).To(And(ContainSubstring(reason), ContainSubstring(culprit)))
+			Eventually(ready(ctx, idle)).Should(Equal("False/AutoscalerFailed"))
+			for _, kind := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionScalingActive} {
+				Expect(condition(ctx, idle, kind).Message).To(ContainSubstring(culprit))
+			}
+			Expect(ready(ctx, running)()).To(Equal("True/Ready"))
+			mend()
+			c.busy()
+			c.end(10)
+			Eventually(func() string { return get(ctx, idle).Body }).Should(Equal("awake"))
+			Eventually(ready(ctx, idle)).Should(Equal("True/Ready"))
+		},
+		Entry("operator", kedaOperator, http.StatusGatewayTimeout, "StartTimeout", "KEDA's operator"),
+		Entry("scaler", kedaScaler, http.StatusGatewayTimeout, "StartTimeout", "the scaler of KEDA's HTTP add-on"),
+		Entry("interceptor", kedaInterceptor, http.StatusBadGateway, "ConnectFailed", "the interceptor of KEDA's HTTP add-on"),
+	)
+})
+
+// moodAddress is where a function of a story asks how it feels.
+const moodAddress = nodeAddress + ":18097"
+
+// startMood answers with a word that the story can change.
+func startMood() *atomic.Value {
+	GinkgoHelper()
+	mood := &atomic.Value{}
+	mood.Store("good")
+	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", moodAddress)
+	Expect(err).NotTo(HaveOccurred())
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { //nolint:gosec // It lives as long as one story.
+		_, _ = fmt.Fprint(w, mood.Load())
+	})}
+	go func() { _ = server.Serve(listener) }()
+	DeferCleanup(server.Close)
+	return mood
+}
+
+// nodeContainerd is where the local cluster's containerd listens.
+const nodeContainerd = "/var/lib/sless-cluster/run/containerd.sock"
+
+// loseImage deletes the Function's image from the registry, and from the node, as the kubelet does when its disk is full.
+func loseImage(ctx context.Context, fn *v1alpha1.Function) {
+	GinkgoHelper()
+	known, err := name.NewDigest(current(ctx, fn).Status.Image, name.Insecure)
+	Expect(err).NotTo(HaveOccurred())
+	pods := &corev1.PodList{}
+	Expect(k8s.List(ctx, pods, client.InNamespace("sless-demo"), client.MatchingLabels{"app.kubernetes.io/name": "registry"})).To(Succeed())
+	Expect(pods.Items).NotTo(BeEmpty())
+	repository, err := name.NewRepository(net.JoinHostPort(pods.Items[0].Status.PodIP, "5000")+"/"+known.RepositoryStr(), name.Insecure)
+	Expect(err).NotTo(HaveOccurred())
+	image, err := remote.Image(repository.Digest(known.DigestStr()), remote.WithContext(ctx))
+	Expect(err).NotTo(HaveOccurred())
+	config, err := image.ConfigName()
+	Expect(err).NotTo(HaveOccurred())
+	Expect(remote.Delete(repository.Digest(known.DigestStr()), remote.WithContext(ctx))).To(Succeed())
+	out, err := exec.CommandContext(ctx, "ctr", "--address", nodeContainerd, "--namespace", "k8s.io", "images", "remove", "--sync",
+		known.String(), config.String()).CombinedOutput() //nolint:gosec // Both are digests of the story's own image.
+	Expect(err).NotTo(HaveOccurred(), string(out))
+}
