@@ -98,6 +98,7 @@ var _ = Describe("When the manager is killed", Serial, Ordered, func() {
 
 	It("a Trigger calls at the tick all the same, exactly once", func(ctx SpecContext) {
 		calledOnce(ctx, calling, called, due)
+		Expect(cronJobOf(ctx, calling).Generation).To(BeEquivalentTo(1), "the next manager finds its CronJob as it is to be")
 	})
 
 	It("nothing else is written: no function is fetched or built again, and what ran does not run again", func(ctx SpecContext) {
