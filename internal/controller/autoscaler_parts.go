@@ -44,11 +44,11 @@ func autoscalerParts(cfg config.Scaling) []autoscalerPart {
 // serviceOf reads <service>.<namespace>[.svc…][:port]. It reports false for an address of another kind.
 func serviceOf(address string) (client.ObjectKey, bool) {
 	host, _, _ := strings.Cut(address, ":")
-	labels := strings.Split(host, ".")
-	if len(labels) < 2 || len(labels) > 2 && labels[2] != "svc" || labels[0] == "" || labels[1] == "" {
+	parts := strings.Split(host, ".")
+	if len(parts) < 2 || len(parts) > 2 && parts[2] != "svc" || parts[0] == "" || parts[1] == "" {
 		return client.ObjectKey{}, false
 	}
-	return client.ObjectKey{Namespace: labels[1], Name: labels[0]}, true
+	return client.ObjectKey{Namespace: parts[1], Name: parts[0]}, true
 }
 
 // newPartsCache adds a cache of the EndpointSlices of the autoscaler's parts to the manager.
