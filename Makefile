@@ -7,7 +7,7 @@ CLUSTER ?= local
 KEDA ?=
 KEDA_FLAG = $(if $(filter-out 0 false,$(KEDA)),--keda)
 # How many end-to-end stories run at once.
-E2E_PROCS ?= 3
+E2E_PROCS ?= 5
 CONTAINER_TOOL ?= docker
 KUBECTL ?= kubectl
 
@@ -68,8 +68,10 @@ cluster-deploy: ## Put the code of this checkout on the local cluster, without f
 
 .PHONY: test
 test: ## Run the unit tests and the tests against a real API server.
+	@# The package that takes longest is first, so that all others are tested beside it.
 	@assets="$${KUBEBUILDER_ASSETS:-$$(go run ./hack/cluster envtest-assets)}"; \
-	KUBEBUILDER_ASSETS="$$assets" go test $$(go list ./... | grep -v -e /test/e2e) $(TEST_ARGS) \
+	KUBEBUILDER_ASSETS="$$assets" go test ./internal/controller $$(go list ./... | grep -v -e /test/e2e -e /internal/controller$$) \
+		$(TEST_ARGS) \
 		| { grep -v 'no test files' || true; }; \
 	echo "make test: all tests passed"
 

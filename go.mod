@@ -40,7 +40,10 @@ require (
 	sigs.k8s.io/yaml v1.6.0
 )
 
-require github.com/spf13/pflag v1.0.10
+require (
+	github.com/spf13/pflag v1.0.10
+	sigs.k8s.io/gateway-api v1.6.3
+)
 
 require (
 	cel.dev/expr v0.25.1 // indirect

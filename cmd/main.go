@@ -35,6 +35,7 @@ import (
 	"github.com/naeel/sless/internal/controller"
 	"github.com/naeel/sless/internal/image"
 	"github.com/naeel/sless/internal/objectstore"
+	"github.com/naeel/sless/internal/serverclock"
 	"github.com/naeel/sless/internal/validator"
 	"github.com/naeel/sless/runtimes"
 	// +kubebuilder:scaffold:imports
@@ -103,7 +104,9 @@ func run(ctx context.Context, opts options) error {
 		return err
 	}
 	hooks := newWebhooks(opts.webhooks)
-	mgr, err := newManager(opts, hooks.server)
+	// The times of objects are the API server's, and so are those that the controllers write and compare with them.
+	now := serverclock.New(clock.RealClock{}, ctrl.Log.WithName("clock"))
+	mgr, err := newManager(opts, hooks.server, now)
 	if err != nil {
 		return err
 	}
@@ -111,6 +114,7 @@ func run(ctx context.Context, opts options) error {
 	if err != nil {
 		return err
 	}
+	deps.Clock = now
 	if err := mgr.Add(ensureBucket(store)); err != nil {
 		return fmt.Errorf("adding the check of the bucket: %w", err)
 	}
@@ -130,7 +134,7 @@ func run(ctx context.Context, opts options) error {
 	return mgr.Start(ctx)
 }
 
-func newManager(opts options, webhooks webhook.Server) (ctrl.Manager, error) {
+func newManager(opts options, webhooks webhook.Server, now *serverclock.Clock) (ctrl.Manager, error) {
 	scheme := runtime.NewScheme()
 	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
 	utilruntime.Must(v1alpha1.AddToScheme(scheme))
@@ -147,7 +151,9 @@ func newManager(opts options, webhooks webhook.Server) (ctrl.Manager, error) {
 	if opts.metricsSecure {
 		metrics.FilterProvider = filters.WithAuthenticationAndAuthorization
 	}
-	mgr, err := ctrl.NewManager(ctrl.GetConfigOrDie(), ctrl.Options{
+	cluster := ctrl.GetConfigOrDie()
+	cluster.Wrap(now.Wrap)
+	mgr, err := ctrl.NewManager(cluster, ctrl.Options{
 		Scheme:                        scheme,
 		Cache:                         controller.CacheOptions(),
 		Metrics:                       metrics,
@@ -210,9 +216,7 @@ func dependencies(cfg *config.Config) (controller.Dependencies, *objectstore.S3,
 	if err != nil {
 		return none, nil, fmt.Errorf("setting up the registry: %w", err)
 	}
-	return controller.Dependencies{
-		Config: cfg, Catalogue: catalogue, Store: store, Images: images, Clock: clock.RealClock{},
-	}, store, nil
+	return controller.Dependencies{Config: cfg, Catalogue: catalogue, Store: store, Images: images}, store, nil
 }
 
 // reviewGate sets the review of code up as the variables LLM_* of the environment say. The gateway reads the same ones.

@@ -37,6 +37,8 @@ func (o *webhookOptions) bindFlags(flags *flag.FlagSet) {
 	flags.StringVar(&o.names.Service, "webhook-service", "sless-webhook-service", "The Service of the webhooks.")
 	flags.StringVar(&o.names.Secret, "webhook-secret", "sless-webhook-certificate",
 		"The Secret in which the certificate of the webhooks is kept.")
+	flags.DurationVar(&o.names.CheckEvery, "webhook-cert-check-interval", certificates.DefaultCheckEvery,
+		"How often it is looked whether the certificate is to be renewed, besides whenever its Secret changes.")
 	flags.StringVar(&o.names.Mutating, "mutating-webhook-configuration", "sless-mutating-webhook-configuration",
 		"The MutatingWebhookConfiguration of sless.")
 	flags.StringVar(&o.names.Validating, "validating-webhook-configuration", "sless-validating-webhook-configuration",

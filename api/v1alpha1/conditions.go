@@ -91,6 +91,7 @@ const (
 	ReasonConfigMissing      = "ConfigMissing"
 	ReasonNameConflict       = "NameConflict"
 	ReasonHostConflict       = "HostConflict"
+	ReasonHostNotRouted      = "HostNotRouted"
 	ReasonLastRunFailed      = "LastRunFailed"
 )
 
@@ -117,6 +118,7 @@ const (
 // Reasons of faults of the platform. They are retried with a growing delay.
 const (
 	ReasonStoreUnavailable    = "StoreUnavailable"
+	ReasonStoreRefused        = "StoreRefused"
 	ReasonReviewUnavailable   = "ReviewUnavailable"
 	ReasonRegistryUnavailable = "RegistryUnavailable"
 	ReasonRegistryRefused     = "RegistryRefused"

@@ -37,10 +37,7 @@ func deploy(ctx context.Context, opts options, printer *progress.Printer) (*depl
 	if err != nil {
 		return nil, err
 	}
-	if err := d.applyManifests(ctx, images["sless"]); err != nil {
-		return nil, err
-	}
-	if err := d.waitFor(ctx, "registry and object store", "sless-demo", "registry", "s3"); err != nil {
+	if err := d.deployServers(ctx, images); err != nil {
 		return nil, err
 	}
 	if err := d.run(ctx, io.Discard, "go", "run", "./hack/images", "runtimes"); err != nil {
@@ -54,6 +51,40 @@ func deploy(ctx context.Context, opts options, printer *progress.Printer) (*depl
 	return d, d.waitFor(ctx, "sless", "sless-system", "sless-controller-manager", "sless-gateway")
 }
 
+// deployServers brings the demo's registry and object store up to date, and then sless, which is told where they are. The
+// images that sless makes pods of are in the registry before it starts.
+func (d *deployment) deployServers(ctx context.Context, images map[string]madeImage) error {
+	all, err := ensureSecrets(ctx, d.printer, d.kubeconfig, partStore, partRegistry)
+	if err != nil {
+		return err
+	}
+	login, err := writeLogin(d.checkout, all)
+	if err != nil {
+		return err
+	}
+	folder, err := writeServersOverlay(d.checkout, all.version())
+	if err != nil {
+		return err
+	}
+	if err := d.applyStep(ctx, "Applying registry and object store", folder); err != nil {
+		return err
+	}
+	if err := d.waitFor(ctx, "registry and object store", partsNamespace, partRegistry, partStore); err != nil {
+		return err
+	}
+	pushed, err := d.pushImages(ctx, images, login)
+	if err != nil {
+		return err
+	}
+	folder, err = writeOverlay(ctx, d.checkout, overlay{
+		image: images["sless"].Ref, builder: pushed["sless"], kaniko: pushed["kaniko"], secrets: all.version(),
+	})
+	if err != nil {
+		return err
+	}
+	return d.applyStep(ctx, "Applying sless", folder)
+}
+
 // startCluster starts the local cluster, or what is missing of it.
 func startCluster(ctx context.Context, opts options, printer *progress.Printer) (*deployment, error) {
 	if opts.cluster != clusterLocal {
@@ -61,13 +92,17 @@ func startCluster(ctx context.Context, opts options, printer *progress.Printer) 
 	}
 	d := &deployment{
 		checkout:   opts.checkout,
-		kubeconfig: filepath.Join(opts.checkout, "bin", "cluster", "kubeconfig"),
+		kubeconfig: localKubeconfig(opts.checkout),
 		printer:    printer,
 	}
 	if err := d.run(ctx, os.Stdout, "go", "run", "./hack/cluster", "up"); err != nil {
 		return nil, fmt.Errorf("starting the cluster: %w", err)
 	}
 	return d, d.findKubectl(ctx)
+}
+
+func localKubeconfig(checkout string) string {
+	return filepath.Join(checkout, "bin", "cluster", "kubeconfig")
 }
 
 func (d *deployment) findKubectl(ctx context.Context) error {
@@ -87,40 +122,37 @@ func (d *deployment) findKubectl(ctx context.Context) error {
 	return nil
 }
 
+// madeImage is an image in a file: its short name and the one by which the node knows it.
+type madeImage struct{ Name, Ref, Archive string }
+
 // loadImages makes the images that the node needs before there is a registry, those with the given names or the usual ones.
-// It returns their references by name.
-func (d *deployment) loadImages(ctx context.Context, names ...string) (map[string]string, error) {
+// It returns them by name.
+func (d *deployment) loadImages(ctx context.Context, names ...string) (map[string]madeImage, error) {
 	out := &bytes.Buffer{}
 	err := d.run(ctx, out, "go", "run", "./hack/images", "node", "--output=json", "--only="+strings.Join(names, ","))
 	if err != nil {
 		return nil, fmt.Errorf("making the images: %w", err)
 	}
 	made := struct {
-		Images []struct{ Name, Ref, Archive string } `json:"images"`
+		Images []madeImage `json:"images"`
 	}{}
 	if err := json.Unmarshal(out.Bytes(), &made); err != nil {
 		return nil, fmt.Errorf("reading the list of images: %w", err)
 	}
 	args := []string{"run", "./hack/cluster", "load"}
-	refs := map[string]string{}
+	images := map[string]madeImage{}
 	for _, image := range made.Images {
 		args = append(args, image.Archive)
-		refs[image.Name] = image.Ref
+		images[image.Name] = image
 	}
 	if err := d.run(ctx, os.Stdout, "go", args...); err != nil {
 		return nil, fmt.Errorf("loading the images into the node: %w", err)
 	}
-	return refs, nil
+	return images, nil
 }
 
-func (d *deployment) applyManifests(ctx context.Context, slessImage string) error {
-	return d.printer.Step("Applying the manifests", func(progress.Say) (string, error) {
-		overlay, err := writeOverlay(ctx, d.checkout, slessImage)
-		if err != nil {
-			return "", err
-		}
-		return d.apply(ctx, overlay)
-	})
+func (d *deployment) applyStep(ctx context.Context, title, overlay string) error {
+	return d.printer.Step(title, func(progress.Say) (string, error) { return d.apply(ctx, overlay) })
 }
 
 // apply applies a kustomization and tells how many objects it has.

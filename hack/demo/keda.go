@@ -84,7 +84,7 @@ func (d *deployment) deployKEDA(ctx context.Context) error {
 
 // writeKEDAOverlay writes a kustomization over config/keda with the images just made and the CustomResourceDefinitions of
 // the modules they were made from. It returns the folder.
-func writeKEDAOverlay(ctx context.Context, checkout string, images map[string]string) (string, error) {
+func writeKEDAOverlay(ctx context.Context, checkout string, images map[string]madeImage) (string, error) {
 	folder := filepath.Join(checkout, "bin", "cluster", "keda")
 	// What an earlier version brought must not stay.
 	if err := os.RemoveAll(folder); err != nil {
@@ -153,11 +153,10 @@ func copyDefinitions(from, to string) ([]string, error) {
 }
 
 // kedaOverlay returns the kustomization that sets the images, whose references it gets by the names in config/keda.
-func kedaOverlay(definitions []string, images map[string]string) ([]byte, error) {
-	type object = map[string]any
+func kedaOverlay(definitions []string, images map[string]madeImage) ([]byte, error) {
 	var set []object
 	for _, name := range kedaImages() {
-		newName, tag, ok := strings.Cut(images[name], ":")
+		newName, tag, ok := strings.Cut(images[name].Ref, ":")
 		if !ok {
 			return nil, errors.New("no image with a tag was made for " + name)
 		}

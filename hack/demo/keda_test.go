@@ -17,9 +17,9 @@ import (
 
 func TestKEDAOverlay(t *testing.T) {
 	t.Parallel()
-	images := map[string]string{}
+	images := map[string]madeImage{}
 	for _, name := range kedaImages() {
-		images[name] = "sless.local/" + name + ":v1"
+		images[name] = madeImage{Ref: "sless.local/" + name + ":v1"}
 	}
 	data, err := kedaOverlay([]string{"a.yaml", "b.yaml"}, images)
 	if err != nil {

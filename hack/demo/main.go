@@ -65,7 +65,7 @@ func newRootCommand() *cobra.Command {
 	root.PersistentFlags().StringVar(&opts.cluster, "cluster", clusterLocal,
 		"local: the cluster of make cluster-up; current: that of the current kubeconfig, where sless is installed already")
 	root.PersistentFlags().BoolVar(&opts.keda, "keda", false, "also put KEDA and its http-add-on on the local cluster")
-	root.AddCommand(&cobra.Command{
+	root.AddCommand(newSecretsCommand(&opts), &cobra.Command{
 		Use:   "keda",
 		Short: "Start the local cluster and put KEDA with its http-add-on on it, without sless",
 		Args:  cobra.NoArgs,

@@ -3,17 +3,25 @@
 package main
 
 import (
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
+
+	"github.com/naeel/sless/hack/internal/cluster"
+	"github.com/naeel/sless/internal/config"
 )
 
 func TestOverlayFor(t *testing.T) {
 	t.Parallel()
-	data, err := overlayFor("sless.local/sless:abc")
+	data, err := overlayFor(overlay{image: "sless.local/sless:abc", builder: "registry/sless@sha256:1", secrets: "v1"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,48 +36,93 @@ func TestOverlayFor(t *testing.T) {
 	if diff := cmp.Diff(want, got.Images); diff != "" {
 		t.Errorf("images (-want +got):\n%s", diff)
 	}
-	if !strings.Contains(got.Patches[0].Patch, `value: "sless.local/sless:abc"`) {
-		t.Errorf("the steps of builds do not run in the image that was made: %s", got.Patches[0].Patch)
+	if !strings.Contains(got.Patches[0].Patch, `value: "registry/sless@sha256:1"`) {
+		t.Errorf("the steps of builds do not run in the image that was pushed: %s", got.Patches[0].Patch)
 	}
-	if _, err := overlayFor("no-tag"); err == nil {
+	if !strings.Contains(got.Patches[1].Patch, `sless.io/demo-secrets: "v1"`) {
+		t.Errorf("other Secrets would not start manager and gateway anew: %s", got.Patches[1].Patch)
+	}
+	if _, err := overlayFor(overlay{image: "no-tag"}); err == nil {
 		t.Error("an image without a tag is taken")
 	}
 }
 
-func TestWithBuildEnv(t *testing.T) {
+func TestWithBuilds(t *testing.T) {
 	t.Parallel()
-	settings := []byte("registry:\n  host: r\nbuilds:\n  kanikoImage: k\n")
 	tests := map[string]struct {
-		settings []byte
+		settings string
 		env      map[string]string
-		want     map[string]any
+		want     object
 	}{
-		"nothing to add": {settings: settings, want: map[string]any{
-			"registry": map[string]any{"host": "r"}, "builds": map[string]any{"kanikoImage": "k"},
+		"no variables": {settings: "registry:\n  host: r\nbuilds:\n  maxConcurrent: 2\n", want: object{
+			"registry": object{"host": "r"}, "builds": object{"maxConcurrent": float64(2), "kanikoImage": "k"},
 		}},
-		"added beside the rest": {settings: settings, env: map[string]string{"A": "1"}, want: map[string]any{
-			"registry": map[string]any{"host": "r"},
-			"builds":   map[string]any{"kanikoImage": "k", "env": map[string]any{"A": "1"}},
+		"added beside the rest": {settings: "builds:\n  maxConcurrent: 2\n", env: map[string]string{"A": "1"}, want: object{
+			"builds": object{"maxConcurrent": float64(2), "kanikoImage": "k", "env": object{"A": "1"}},
 		}},
-		"no builds section": {settings: []byte("{}"), env: map[string]string{"A": "1"}, want: map[string]any{
-			"builds": map[string]any{"env": map[string]any{"A": "1"}},
+		"no builds section": {settings: "{}", env: map[string]string{"A": "1"}, want: object{
+			"builds": object{"kanikoImage": "k", "env": object{"A": "1"}},
 		}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			data, err := withBuildEnv(tc.settings, tc.env)
+			data, err := withBuilds([]byte(tc.settings), "k", tc.env)
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := map[string]any{}
+			got := object{}
 			if err := yaml.Unmarshal(data, &got); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
-				t.Errorf("withBuildEnv (-want +got):\n%s", diff)
+				t.Errorf("withBuilds (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// What the local configuration names must be what the demo makes.
+func TestLocalConfigurationFits(t *testing.T) {
+	t.Parallel()
+	settings, err := os.ReadFile("../../config/local/config.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	settings, err = withBuilds(settings, "kaniko", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "config.yaml")
+	if err := os.WriteFile(file, settings, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := config.Load(file, func(name string) string { return map[string]string{"BUILDER_IMAGE": "b"}[name] })
+	if err != nil {
+		t.Fatal(err)
+	}
+	host, _, err := net.SplitHostPort(cfg.ObjectStore.Endpoint)
+	if err != nil || !slices.Contains(storeHosts(), host) {
+		t.Errorf("the certificate of the object store is not for %s", cfg.ObjectStore.Endpoint)
+	}
+	if cfg.Registry.Host != cluster.RegistryHost {
+		t.Errorf("the registry is %s, and the login for %s", cfg.Registry.Host, cluster.RegistryHost)
+	}
+	made := map[client.ObjectKey]bool{}
+	for _, part := range []string{partStore, partRegistry} {
+		for _, key := range secretKeys(part) {
+			made[key] = true
+		}
+	}
+	for _, key := range []client.ObjectKey{
+		{Namespace: cfg.Gateway.Namespace, Name: cfg.Functions.ImagePullSecretName},
+		{Namespace: cfg.Builds.Namespace, Name: cfg.Builds.ImagePullSecretName},
+		{Namespace: cfg.Builds.Namespace, Name: cfg.Registry.PushSecretName},
+		{Namespace: cfg.Builds.Namespace, Name: cfg.ObjectStore.SecretName},
+	} {
+		if !made[key] {
+			t.Errorf("the configuration names Secret %s, which nobody makes", key)
+		}
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/registry"
 	"github.com/google/go-containerregistry/pkg/v1/random"
@@ -66,7 +67,7 @@ func pushRandom(t *testing.T, ref string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := oci.Push(t.Context(), ref, img, true); err != nil {
+	if _, err := oci.Push(t.Context(), ref, img, true, authn.DefaultKeychain); err != nil {
 		t.Fatal(err)
 	}
 }

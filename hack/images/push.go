@@ -17,6 +17,7 @@ import (
 
 	"github.com/naeel/sless/hack/internal/oci"
 	"github.com/naeel/sless/hack/internal/progress"
+	"github.com/naeel/sless/internal/image"
 )
 
 // waitPoll is how far apart two questions to a registry are that does not answer yet.
@@ -26,12 +27,16 @@ const waitPoll = 500 * time.Millisecond
 type pusher struct {
 	registry  string
 	plainHTTP bool
+	login     authn.Keychain
 	progress  *progress.Printer
 }
 
 // newPusher waits until the registry answers: in the demo its pod has just been started.
 func newPusher(ctx context.Context, p *progress.Printer, opt runtimeOptions) (*pusher, error) {
-	out := &pusher{registry: opt.registry, plainHTTP: opt.plainHTTP, progress: p}
+	out := &pusher{registry: opt.registry, plainHTTP: opt.plainHTTP, login: authn.DefaultKeychain, progress: p}
+	if opt.login != "" {
+		out.login = image.KeychainFromFile(opt.login)
+	}
 	tag, err := out.tag("ping", "ping")
 	if err != nil {
 		return nil, err
@@ -76,14 +81,14 @@ func (p *pusher) push(ctx context.Context, source *runtimeSource, img v1.Image) 
 		return result{}, err
 	}
 	err = p.progress.Step("Image "+tag.String(), func(progress.Say) (string, error) {
-		there, err := remote.Head(tag, remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain))
+		there, err := remote.Head(tag, remote.WithContext(ctx), remote.WithAuthFromKeychain(p.login))
 		if err == nil && there.Digest == digest {
 			return "the registry has it", nil
 		}
 		if err != nil && !isNotFound(err) {
 			return "", fmt.Errorf("asking the registry: %w", err)
 		}
-		if _, err := oci.Push(ctx, tag.String(), img, p.plainHTTP); err != nil {
+		if _, err := oci.Push(ctx, tag.String(), img, p.plainHTTP, p.login); err != nil {
 			return "", err
 		}
 		r.Pushed = true

@@ -17,11 +17,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/naeel/sless/hack/images/internal/recipe"
+	"github.com/naeel/sless/hack/internal/cluster"
 )
 
 const (
 	// demoRegistry is the address of the demo's registry as this machine sees it; see config/demo/local.
-	demoRegistry = "10.96.0.50:5000"
+	demoRegistry = cluster.RegistryAddress
 	// watchdogFolder is the main package of the program that is the first process of every function.
 	watchdogFolder = "runtimes/watchdog"
 )
@@ -37,6 +38,7 @@ const (
 type runtimeOptions struct {
 	registry  string
 	plainHTTP bool
+	login     string
 	base      string
 	push      bool
 	wait      time.Duration
@@ -61,6 +63,9 @@ func newRuntimesCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if opt.login == "" && opt.registry == demoRegistry {
+				opt.login = cluster.RegistryLogin(w.checkout)
+			}
 			results, err := w.runtimeImages(cmd.Context(), opt)
 			if err != nil {
 				return err
@@ -74,6 +79,8 @@ func newRuntimesCommand() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&opt.registry, "registry", demoRegistry, "registry, and path in it, that the images are pushed to")
 	flags.BoolVar(&opt.plainHTTP, "plain-http", false, "speak plain HTTP (default true for the demo's registry only)")
+	flags.StringVar(&opt.login, "registry-config", "", "docker config.json with the login of the registry (default: that of "+
+		"make cluster-deploy for the demo's registry, else the user's docker configuration)")
 	flags.StringVar(&opt.base, "base", baseAuto, "where base images come from: pull, local, or auto (pull, else local)")
 	flags.BoolVar(&opt.push, "push", true, "push the images; without it they are only made, for a later run to push")
 	flags.DurationVar(&opt.wait, "wait", time.Minute, "how long to wait for the registry to answer")

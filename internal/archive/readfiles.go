@@ -14,43 +14,58 @@ import (
 // does a damaged archive or one with more bytes than the limits allow. The archive is read to its end, so that a reader
 // given by Verify has the last word about it. The paths in it are not judged again.
 func ReadFiles(r io.Reader, names []string, maxBytes int64, opt Options) (map[string][]byte, error) {
-	prefix, err := checkPrefix(opt.Prefix)
-	if err != nil {
-		return nil, err
-	}
-	content, err := newStream(r, opt.Limits.withDefaults().withPrefix().maxTarBytes())
-	if err != nil {
-		return nil, err
-	}
 	wanted := make(map[string]bool, len(names))
 	for _, name := range names {
 		wanted[name] = true
 	}
 	files := map[string][]byte{}
-	for reader := tar.NewReader(content); ; {
-		header, err := reader.Next()
-		if errors.Is(err, io.EOF) {
-			break
+	isWanted := func(name string) bool { return wanted[name] }
+	err := eachFile(r, opt, isWanted, func(name string, size int64, content io.Reader) (err error) {
+		if size > maxBytes {
+			return pathError(name, "has more than %d bytes", maxBytes)
 		}
-		if err != nil {
-			return nil, content.explain(err)
-		}
-		name, isBelow := strings.CutPrefix(header.Name, prefix)
-		if !isBelow || !wanted[name] || header.Typeflag != tar.TypeReg {
-			continue
-		}
-		if _, found := files[name]; found {
-			return nil, pathError(name, "appears twice")
-		}
-		if header.Size > maxBytes {
-			return nil, pathError(name, "has more than %d bytes", maxBytes)
-		}
-		if files[name], err = io.ReadAll(reader); err != nil {
-			return nil, content.explain(err)
-		}
-	}
-	if err := content.finish(); err != nil {
+		files[name], err = io.ReadAll(content)
+		return err
+	})
+	if err != nil {
 		return nil, err
 	}
 	return files, nil
+}
+
+// eachFile hands those regular files of the archive r whose names pick takes to visit, and reads r to its end. Names are
+// those of the source, without opt.Prefix. A picked name that appears twice gives an *Error; an error of visit ends the
+// reading.
+func eachFile(
+	r io.Reader, opt Options, pick func(name string) bool, visit func(name string, size int64, content io.Reader) error,
+) error {
+	prefix, err := checkPrefix(opt.Prefix)
+	if err != nil {
+		return err
+	}
+	content, err := newStream(r, opt.Limits.withDefaults().withPrefix().maxTarBytes())
+	if err != nil {
+		return err
+	}
+	seen := map[string]bool{}
+	for reader := tar.NewReader(content); ; {
+		header, err := reader.Next()
+		if errors.Is(err, io.EOF) {
+			return content.finish()
+		}
+		if err != nil {
+			return content.explain(err)
+		}
+		name, isBelow := strings.CutPrefix(header.Name, prefix)
+		if !isBelow || header.Typeflag != tar.TypeReg || !pick(name) {
+			continue
+		}
+		if seen[name] {
+			return pathError(name, "appears twice")
+		}
+		seen[name] = true
+		if err := visit(name, header.Size, reader); err != nil {
+			return content.explain(err)
+		}
+	}
 }

@@ -214,7 +214,7 @@ func (p *Program) storeFiles(
 		return store.Put(ctx, key, file, summary.Size, nil)
 	})
 	if err != nil {
-		return fmt.Errorf("storing the code: %w", err)
+		return fmt.Errorf("storing the code: %w", objectstore.Explain(err))
 	}
 	fetched.Digest, fetched.DiffID, fetched.Size = summary.Digest, summary.DiffID, summary.Size
 	return nil
@@ -232,6 +232,8 @@ func cloneReason(ctx context.Context, err error) string {
 		return report.TimedOut
 	case objectstore.IsUnavailable(err):
 		return ReasonStoreUnavailable
+	case objectstore.IsRefused(err):
+		return ReasonStoreRefused
 	}
 	return report.Failed
 }

@@ -165,7 +165,7 @@ func TestCloneFails(t *testing.T) {
 		"no store": {
 			env: map[string]string{"S3_ENDPOINT": "127.0.0.1:1"}, wantReason: ReasonStoreUnavailable, wantWords: []string{"storing"},
 		},
-		"no bucket":   {env: map[string]string{"S3_BUCKET": "other"}, wantReason: report.Failed, wantWords: []string{"bucket"}},
+		"no bucket":   {env: map[string]string{"S3_BUCKET": "other"}, wantReason: ReasonStoreRefused, wantWords: []string{"has no bucket"}},
 		"bad setting": {env: map[string]string{"S3_INSECURE": "maybe"}, wantReason: report.Failed},
 		"usage":       {more: []string{"--other"}, wantReason: report.Failed, wantWords: []string{"--other"}},
 	}

@@ -38,6 +38,8 @@ const (
 	ReasonRegistryUnavailable = "RegistryUnavailable"
 	// ReasonStoreUnavailable means that the object store could not be reached.
 	ReasonStoreUnavailable = "StoreUnavailable"
+	// ReasonStoreRefused means that the object store refuses, or is not trusted.
+	ReasonStoreRefused = "StoreRefused"
 )
 
 const (

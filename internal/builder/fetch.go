@@ -79,7 +79,7 @@ func (p *Program) fetch(ctx context.Context, opts fetchOptions) (err error) {
 			return download(ctx, store, source, opts.maxBytes, file)
 		})
 		if err != nil {
-			return &stepError{fetchReason(err), err}
+			return &stepError{fetchReason(err), objectstore.Explain(err)}
 		}
 		if err := unpack(file, opts.dest); err != nil {
 			return &stepError{fetchReason(err), err}
@@ -185,6 +185,8 @@ func fetchReason(err error) string {
 		return ReasonSourceCorrupt
 	case objectstore.IsUnavailable(err):
 		return ReasonStoreUnavailable
+	case objectstore.IsRefused(err):
+		return ReasonStoreRefused
 	}
 	return ReasonSourceFetchFailed
 }

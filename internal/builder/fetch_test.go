@@ -163,7 +163,7 @@ func TestFetchFails(t *testing.T) {
 		"no target": {key: "good", digest: packed.Digest, dest: "/proc/none", wantReason: ReasonSourceFetchFailed},
 		"no bucket": {
 			key: "good", digest: packed.Digest, env: map[string]string{"S3_BUCKET": "other"},
-			wantReason: ReasonSourceFetchFailed, wantWords: []string{"bucket"},
+			wantReason: ReasonStoreRefused, wantWords: []string{"has no bucket"},
 		},
 		"no endpoint": {
 			key: "good", digest: packed.Digest, env: map[string]string{"S3_ENDPOINT": ""}, wantReason: ReasonSourceFetchFailed,
@@ -215,7 +215,7 @@ func TestFetchTriesAgain(t *testing.T) {
 		t.Errorf("%d requests were made, want at most %d", front.seen(), most)
 	}
 	front.shut(http.StatusForbidden, -1)
-	run(t, env, args...).wantFailure(t, ReasonSourceFetchFailed, "good")
+	run(t, env, args...).wantFailure(t, ReasonStoreRefused, "refuses the credentials")
 	if front.seen() != 1 {
 		t.Errorf("%d requests were made for a refusal, want 1", front.seen())
 	}

@@ -103,9 +103,7 @@ func TestStoreWithAPrivateAuthority(t *testing.T) {
 		"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": secretKey,
 	}
 	args := []string{"fetch", "--key", "ns/a.tar.gz", "--sha256", packed.Digest, "--dest", t.TempDir()}
-	if got := run(t, env, args...); got.code == 0 {
-		t.Error("a certificate of nobody was believed")
-	}
+	run(t, env, args...).wantFailure(t, ReasonStoreRefused, "certificate is not trusted", "objectStore.caFile")
 	env["S3_CA_FILE"] = caFile
 	if got := run(t, env, args...); got.code != 0 {
 		t.Errorf("got %+v", got)

@@ -56,7 +56,7 @@ func (p *Program) pull(ctx context.Context, opts pullOptions) error {
 	case image.IsUnavailable(err):
 		return &stepError{ReasonRegistryUnavailable, err}
 	case err != nil:
-		return &stepError{ReasonPullFailed, err}
+		return &stepError{ReasonPullFailed, image.Explain(err)}
 	}
 	p.printf("Saved %s to %s", opts.image, path)
 	return nil

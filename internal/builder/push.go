@@ -63,7 +63,7 @@ func (p *Program) push(ctx context.Context, opts pushOptions) error {
 	case image.IsUnavailable(err):
 		return &stepError{ReasonRegistryUnavailable, err}
 	case err != nil:
-		return &stepError{ReasonPushFailed, err}
+		return &stepError{ReasonPushFailed, image.Explain(err)}
 	}
 	p.printf("Pushed %s@%s", opts.target, digest)
 	p.terminate(digest)

@@ -5,11 +5,15 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"net/url"
 	"os"
+	"regexp"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -131,13 +135,35 @@ type Gateway struct {
 	IngressTLSSecretName string `json:"ingressTLSSecretName"`
 	// HTTPRoute makes a Gateway API HTTPRoute for each host, instead of an Ingress.
 	HTTPRoute *HTTPRoute `json:"httpRoute"`
+	// HostScheme is that of the URLs of hosts: http or https. The default is https when IngressTLSSecretName is set or
+	// ExternalURL is one of HTTPS.
+	HostScheme string `json:"hostScheme"`
+}
+
+// HostURL returns the URL of a host name. Hosts are served by HTTPS when there is a certificate for them, or when the gateway
+// itself is, unless HostScheme says something else.
+func (g *Gateway) HostURL(host string) string {
+	scheme := "http"
+	if g.IngressTLSSecretName != "" || strings.HasPrefix(g.ExternalURL, "https://") {
+		scheme = "https"
+	}
+	return cmp.Or(g.HostScheme, scheme) + "://" + host
 }
 
 // HTTPRoute says to which Gateways the hosts of Triggers are attached.
 type HTTPRoute struct {
 	// ParentRefs are the Gateways.
 	ParentRefs []ParentRef `json:"parentRefs"`
+	// RequestTimeout is the request timeout of the routes, a duration of the Gateway API. The default is 0s, which is none:
+	// the gateway of sless ends calls in time. With OmitTimeout the routes name none, and the Gateway's own holds.
+	RequestTimeout string `json:"requestTimeout"`
 }
+
+// OmitTimeout is a RequestTimeout for Gateways that refuse routes which name one.
+const OmitTimeout = "omit"
+
+// routeDuration is what the Gateway API takes for a duration.
+var routeDuration = regexp.MustCompile(`^([0-9]{1,5}(h|m|s|ms)){1,4}$`)
 
 // ParentRef names a Gateway of the Gateway API.
 type ParentRef struct {
@@ -233,8 +259,14 @@ func (g *Gateway) validate() []error {
 	if d := g.FunctionDomain; d != "" && len(validation.IsDNS1123Subdomain(d)) > 0 {
 		problems = append(problems, fmt.Errorf("gateway.functionDomain must be a domain like fn.example.com, not %q", d))
 	}
+	if !slices.Contains([]string{"", "http", "https"}, g.HostScheme) {
+		problems = append(problems, fmt.Errorf("gateway.hostScheme must be http or https, not %q", g.HostScheme))
+	}
 	if g.HTTPRoute == nil {
 		return problems
+	}
+	if t := g.HTTPRoute.RequestTimeout; t != OmitTimeout && !routeDuration.MatchString(t) {
+		problems = append(problems, fmt.Errorf("gateway.httpRoute.requestTimeout must be like 0s, 90s or 1h30m, or %s, not %q", OmitTimeout, t))
 	}
 	if len(g.HTTPRoute.ParentRefs) == 0 {
 		problems = append(problems, errors.New("gateway.httpRoute.parentRefs must name a Gateway"))

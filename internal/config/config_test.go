@@ -71,6 +71,19 @@ func TestLoad(t *testing.T) {
 			text: strings.Replace(complete, "externalURL: https://fn.example.com", "functionDomain: fn.example.com", 1),
 			want: func(c *Config) { c.Gateway.ExternalURL, c.Gateway.FunctionDomain = "", "fn.example.com" },
 		},
+		"routes of a Gateway": {
+			text: complete + "  hostScheme: http\n  httpRoute: {parentRefs: [{name: public}]}\n",
+			want: func(c *Config) {
+				c.Gateway.HostScheme = "http"
+				c.Gateway.HTTPRoute = &HTTPRoute{ParentRefs: []ParentRef{{Name: "public"}}, RequestTimeout: "0s"}
+			},
+		},
+		"routes without a time": {
+			text: complete + "  httpRoute: {parentRefs: [{name: public}], requestTimeout: omit}\n",
+			want: func(c *Config) {
+				c.Gateway.HTTPRoute = &HTTPRoute{ParentRefs: []ParentRef{{Name: "public"}}, RequestTimeout: OmitTimeout}
+			},
+		},
 		"set values stay": {
 			text: strings.Replace(complete, "builds:", "builds:\n  maxConcurrent: 9\n  namespace: b", 1),
 			want: func(c *Config) { c.Builds.MaxConcurrent, c.Builds.Namespace = 9, "b" },
@@ -124,6 +137,8 @@ func TestLoadRefuses(t *testing.T) {
 		"no address":               {text: strings.Replace(complete, "https://fn.example.com", "fn.example.com", 1), want: []string{"externalURL must be like"}},
 		"no domain":                {text: complete + "  functionDomain: https://x", want: []string{"functionDomain must be"}},
 		"routes without a Gateway": {text: complete + "  httpRoute: {}", want: []string{"parentRefs must name"}},
+		"a time that no route has": {text: complete + "  httpRoute: {parentRefs: [{name: x}], requestTimeout: -1s}", want: []string{"requestTimeout must be like"}},
+		"a scheme that is none":    {text: complete + "  hostScheme: ftp", want: []string{"hostScheme must be"}},
 		"a Gateway without a name": {text: complete + "  httpRoute: {parentRefs: [{namespace: x}]}", want: []string{"parentRefs[0].name"}},
 		"larger than one megabyte": {text: strings.Repeat("#", maxFileBytes+1), want: []string{"larger than"}},
 	}

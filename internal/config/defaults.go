@@ -13,11 +13,7 @@ func (c *Config) setDefaults() {
 	setDefault(&c.ObjectStore.Bucket, "sless")
 	setDefault(&c.ObjectStore.SecretName, "sless-object-store")
 	setDefault(&c.Builds.Namespace, "sless-builds")
-	setDefault(&c.Gateway.Namespace, "sless-system")
-	setDefault(&c.Gateway.ServiceName, "sless-gateway")
-	if c.Gateway.ServicePort == 0 {
-		c.Gateway.ServicePort = 80
-	}
+	c.Gateway.setDefaults()
 	if c.Builds.MaxConcurrent == 0 {
 		c.Builds.MaxConcurrent = 3
 	}
@@ -29,6 +25,17 @@ func (c *Config) setDefaults() {
 	c.Scaling.SetDefaults()
 	setResources(&c.Builds.Resources, resources("200m", "256Mi"), resources("", "1Gi"))
 	setResources(&c.Functions.Resources, resources("50m", "64Mi"), resources("", "512Mi"))
+}
+
+func (g *Gateway) setDefaults() {
+	setDefault(&g.Namespace, "sless-system")
+	setDefault(&g.ServiceName, "sless-gateway")
+	if g.ServicePort == 0 {
+		g.ServicePort = 80
+	}
+	if g.HTTPRoute != nil {
+		setDefault(&g.HTTPRoute.RequestTimeout, "0s")
+	}
 }
 
 func setDefault(field *string, value string) {

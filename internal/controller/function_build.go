@@ -81,22 +81,35 @@ func (r *FunctionReconciler) planBuild(ctx context.Context, s *functionScope, ba
 	if err != nil {
 		return dependencyBuild{}, err
 	}
-	files := map[string]string{}
-	names := []string{}
-	for _, name := range s.runtime.DependencyFiles() {
-		if text, ok := s.code.file(name); ok {
-			files[name] = text
-			names = append(names, name)
-		}
-	}
-	arguments := resources.BuildArguments(env, r.Config.Builds.CABundleConfigMap != "")
-	files["Dockerfile"] = s.runtime.Dockerfile(base, names, arguments)
-	packed, err := archive.FromFiles(files, archive.Options{Limits: archive.DefaultLimits})
+	packed, err := r.buildContext(s, s.runtime.DependencyFiles(), env, func(present, arguments []string) string {
+		return s.runtime.Dockerfile(base, present, arguments)
+	})
 	if err != nil {
-		return dependencyBuild{}, sourceFault(err)
+		return dependencyBuild{}, err
 	}
 	key := naming.Key(append([]string{runtimes.DockerfileVersion, s.fn.Namespace, packed.Digest}, sortedEnv(env)...)...)
 	return dependencyBuild{key: key, base: base, context: packed, env: env, indexFiles: indexFiles}, nil
+}
+
+// buildContext packs those of the named files that the code has with the Dockerfile that dockerfile makes for them and for
+// the names of the build's arguments.
+func (r *FunctionReconciler) buildContext(
+	s *functionScope, names []string, env map[string]string, dockerfile func(present, arguments []string) string,
+) (*archive.Archive, error) {
+	files := map[string]string{}
+	present := []string{}
+	for _, name := range names {
+		if text, ok := s.code.file(name); ok {
+			files[name] = text
+			present = append(present, name)
+		}
+	}
+	files["Dockerfile"] = dockerfile(present, resources.BuildArguments(env, r.Config.Builds.CABundleConfigMap != ""))
+	packed, err := archive.FromFiles(files, archive.Options{Limits: archive.DefaultLimits})
+	if err != nil {
+		return nil, sourceFault(err)
+	}
+	return packed, nil
 }
 
 // sortedEnv returns the variables as NAME=value.

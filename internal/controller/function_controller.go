@@ -4,17 +4,12 @@ package controller
 
 import (
 	"context"
-	"fmt"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/naeel/sless/api/v1alpha1"
@@ -22,6 +17,7 @@ import (
 	"github.com/naeel/sless/internal/controller/plan"
 	"github.com/naeel/sless/internal/image"
 	"github.com/naeel/sless/internal/objectstore"
+	"github.com/naeel/sless/internal/validator"
 	"github.com/naeel/sless/internal/webhook/v1alpha1/validation"
 )
 
@@ -113,12 +109,8 @@ func (r *FunctionReconciler) finish(ctx context.Context, s *functionScope, err e
 	_, settled := plan.CannotWake(s.fn.Status.Conditions, s.now)
 	s.lookAgainAfter(settled)
 	written, patchErr := patchStatus(ctx, r.Client, base, s.fn, base.Status, s.fn.Status)
-	if apierrors.IsConflict(patchErr) {
-		// The Function changed while this pass went on. That is no fault, so it is not logged as one.
-		return ctrl.Result{RequeueAfter: conflictDelay}, nil
-	}
 	if patchErr != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(patchErr)
+		return statusNotWritten(patchErr)
 	}
 	if written {
 		r.recordTransition(base, s)
@@ -139,26 +131,19 @@ func (r *FunctionReconciler) finish(ctx context.Context, s *functionScope, err e
 
 // recordTransition sends one event when the Ready condition changed its status or reason, or when other code was refused.
 func (r *FunctionReconciler) recordTransition(before *v1alpha1.Function, s *functionScope) {
-	was, is := readyOf(before), readyOf(s.fn)
-	if is.Reason != v1alpha1.ReasonCodeRejected {
-		recordReady(r.Recorder, s.fn, was, is)
-		return
+	if readyOf(s.fn).Reason != v1alpha1.ReasonCodeRejected {
+		recordReady(r.Recorder, s.fn, readyOf(before), readyOf(s.fn))
 	}
-	if was.Reason != is.Reason || was.Message != is.Message {
-		r.Recorder.Eventf(s.fn, nil, corev1.EventTypeWarning, is.Reason, reviewAction(s), "%s", truncate(is.Message, maxEventNote))
+	if note := newRefusal(before, s.fn); note != "" {
+		validator.Refusal{
+			Namespace: s.fn.Namespace, Name: s.fn.Name, UID: s.fn.UID, Digest: s.codeDigest(), Note: note,
+		}.Tell(r.Recorder)
 	}
 }
 
 func (r *FunctionReconciler) ensureFinalizer(ctx context.Context, s *functionScope) error {
-	base := s.fn.DeepCopy()
-	if !controllerutil.AddFinalizer(s.fn, v1alpha1.FinalizerFunction) {
-		return nil
-	}
-	patch := client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})
-	if err := r.Patch(ctx, s.fn, patch, client.FieldOwner(v1alpha1.FieldOwnerController)); err != nil {
-		return fmt.Errorf("adding the finalizer to %s: %w", klog.KObj(s.fn), err)
-	}
-	return nil
+	_, err := addFinalizer(ctx, r.Client, s.fn, v1alpha1.FinalizerFunction)
+	return err
 }
 
 // unwatched are the faults whose end no watch tells of: objects that are not ours, and what is outside the cluster.

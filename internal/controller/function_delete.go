@@ -4,7 +4,6 @@ package controller
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -48,13 +47,9 @@ func (r *FunctionReconciler) delete(ctx context.Context, fn *v1alpha1.Function) 
 			return err
 		}
 	}
-	r.recordDeletion(ctx, fn)
-	base := fn.DeepCopy()
-	controllerutil.RemoveFinalizer(fn, v1alpha1.FinalizerFunction)
-	patch := client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})
-	err := r.Patch(ctx, fn, patch, client.FieldOwner(v1alpha1.FieldOwnerController))
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("removing the finalizer: %w", err)
+	if err := r.removePullSecret(ctx, fn); err != nil {
+		return err
 	}
-	return nil
+	r.recordDeletion(ctx, fn)
+	return removeFinalizer(ctx, r.Client, fn, v1alpha1.FinalizerFunction)
 }

@@ -7,8 +7,6 @@ import (
 	"slices"
 
 	"github.com/naeel/sless/api/v1alpha1"
-	"github.com/naeel/sless/internal/archive"
-	"github.com/naeel/sless/internal/controller/resources"
 	"github.com/naeel/sless/internal/naming"
 	"github.com/naeel/sless/runtimes"
 )
@@ -42,19 +40,11 @@ func (r *FunctionReconciler) planFullBuild(ctx context.Context, s *functionScope
 	if err != nil {
 		return dependencyBuild{}, err
 	}
-	files := map[string]string{}
-	secrets := []string{}
-	for _, name := range s.runtime.Dependencies.Secret {
-		if text, ok := s.code.file(name); ok {
-			files[name] = text
-			secrets = append(secrets, name)
-		}
-	}
-	arguments := resources.BuildArguments(env, r.Config.Builds.CABundleConfigMap != "")
-	files["Dockerfile"] = s.runtime.FullDockerfile(base, secrets, arguments)
-	packed, err := archive.FromFiles(files, archive.Options{Limits: archive.DefaultLimits})
+	packed, err := r.buildContext(s, s.runtime.Dependencies.Secret, env, func(present, arguments []string) string {
+		return s.runtime.FullDockerfile(base, present, arguments)
+	})
 	if err != nil {
-		return dependencyBuild{}, sourceFault(err)
+		return dependencyBuild{}, err
 	}
 	// The name is part of the key because it is part of where the image goes.
 	parts := []string{"full", runtimes.DockerfileVersion, s.fn.Namespace, s.fn.Name, packed.Digest, s.code.digest}

@@ -62,7 +62,7 @@ func (r *FunctionReconciler) useImage(ctx context.Context, s *functionScope) err
 		}
 		if err != nil {
 			return platform(v1alpha1.ConditionSourceReady, v1alpha1.ReasonSourceNotFound,
-				"the image "+ref.String()+" cannot be read: "+err.Error(), err)
+				"the image "+ref.String()+" cannot be read: "+image.Explain(err).Error(), err)
 		}
 		if err := r.checkOwner(ctx, s, ref, digest); err != nil {
 			return err
@@ -162,6 +162,6 @@ func imageFault(message string, err error) error {
 	case image.IsNotFound(err):
 		return platform(v1alpha1.ConditionBuilt, v1alpha1.ReasonImageMissing, message+": "+err.Error(), err)
 	default:
-		return platform(v1alpha1.ConditionBuilt, v1alpha1.ReasonRegistryRefused, message+": "+err.Error(), err)
+		return platform(v1alpha1.ConditionBuilt, v1alpha1.ReasonRegistryRefused, message+": "+image.Explain(err).Error(), err)
 	}
 }

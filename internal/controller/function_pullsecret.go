@@ -5,6 +5,7 @@ package controller
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -34,6 +35,28 @@ func (r *FunctionReconciler) ensurePullSecret(ctx context.Context, s *functionSc
 			source.Name, r.Config.Gateway.Namespace, corev1.DockerConfigJsonKey), nil)
 	}
 	return apply(ctx, r.Client, resources.PullSecret(s.fn.Namespace, login))
+}
+
+// removePullSecret takes the copy away with the last Function of the namespace: a login is not left where nothing needs it.
+// Whoever comes meanwhile is told of the removal by its watch, and copies it anew.
+func (r *FunctionReconciler) removePullSecret(ctx context.Context, fn *v1alpha1.Function) error {
+	functions := &v1alpha1.FunctionList{}
+	if err := r.List(ctx, functions, client.InNamespace(fn.Namespace)); err != nil {
+		return fmt.Errorf("listing the Functions of the namespace: %w", err)
+	}
+	stays := func(other v1alpha1.Function) bool { return other.UID != fn.UID && other.DeletionTimestamp.IsZero() }
+	if pullSecretName(r.Config) == "" || slices.ContainsFunc(functions.Items, stays) {
+		return nil
+	}
+	mirror := &corev1.Secret{}
+	err := r.APIReader.Get(ctx, client.ObjectKeyFromObject(resources.PullSecret(fn.Namespace, nil)), mirror)
+	if err == nil && mirror.Labels[v1alpha1.LabelManagedBy] == v1alpha1.ManagedBySless {
+		err = r.Delete(ctx, mirror)
+	}
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("deleting the Secret for pulling images: %w", err)
+	}
+	return nil
 }
 
 // pullSecretName is the name of the Secret that pods in deploy namespaces pull images with, or empty.

@@ -6,6 +6,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/naeel/sless/internal/controller/resources"
@@ -54,5 +55,16 @@ var _ = Describe("The operator's Secret for pulling images", Serial, func() {
 		Expect(conditionOf(ctx, fn, "Available")()).To(Equal("True/Ready"))
 		Expect(k8sClient.Create(ctx, pullSecret())).To(Succeed())
 		readyIs(ctx, fn, "True/Ready")
+
+		By("deleting all functions but one, and then the last one")
+		other := testutil.MakeFunction("pulls-too", fn.Namespace).File("handler.py", pythonHandler).Obj()
+		Expect(k8sClient.Create(ctx, other)).To(Succeed())
+		rollOut(ctx, other)
+		readyIs(ctx, other, "True/Ready")
+		Expect(k8sClient.Delete(ctx, fn)).To(Succeed())
+		Eventually(func() error { return k8sClient.Get(ctx, client.ObjectKeyFromObject(fn), fn) }).Should(MatchError(apierrors.IsNotFound, "IsNotFound"))
+		Consistently(login, "1s").Should(Equal(`{"auths":{}}`))
+		Expect(k8sClient.Delete(ctx, other)).To(Succeed())
+		Eventually(login).Should(ContainSubstring("not found"))
 	})
 })

@@ -5,7 +5,6 @@ package controller
 import (
 	"context"
 	"io"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -16,13 +15,9 @@ import (
 	"github.com/naeel/sless/internal/validator"
 )
 
-const (
-	// reviewWait is how long a pass waits for a verdict. A verdict that was kept comes at once, and many models answer in
-	// that time; else the Function is looked at again, so that a slow model holds up few workers and not for long.
-	reviewWait = 2 * time.Second
-	// actionDigits of a digest are in the action of an event.
-	actionDigits = 12
-)
+// reviewWait is how long a pass waits for a verdict. A verdict that was kept comes at once, and many models answer in
+// that time; else the Function is looked at again, so that a slow model holds up few workers and not for long.
+const reviewWait = 2 * time.Second
 
 // Reviewer judges code, see validator.Gate.
 type Reviewer interface {
@@ -93,9 +88,19 @@ func (s *functionScope) takeReviewStep(step plan.ReviewStep) error {
 	return nil
 }
 
-// reviewAction is the action of an event about refused code. Events of one object with the same reason and action are
-// counted as one, which would hide all but the first digest.
-func reviewAction(s *functionScope) string {
-	digits := strings.TrimPrefix(s.codeDigest(), "sha256:")
-	return "Review:" + digits[:min(len(digits), actionDigits)]
+// newRefusal returns what is to be told of code that was refused between two states of a Function, or nothing. What else is
+// wrong with the Function does not matter: Ready may speak of something else, such as that all its Triggers are off.
+func newRefusal(before, after *v1alpha1.Function) string {
+	is := meta.FindStatusCondition(after.Status.Conditions, v1alpha1.ConditionCodeReviewed)
+	if is == nil || is.Reason != v1alpha1.ReasonCodeRejected {
+		return ""
+	}
+	was := meta.FindStatusCondition(before.Status.Conditions, v1alpha1.ConditionCodeReviewed)
+	// The message has the digest.
+	isNew := was == nil || was.Reason != is.Reason || was.Message != is.Message
+	isSaidAnew := readyOf(after).Reason == is.Reason && readyOf(before).Reason != is.Reason
+	if !isNew && !isSaidAnew {
+		return ""
+	}
+	return is.Message
 }

@@ -11,13 +11,10 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/naeel/sless/api/v1alpha1"
@@ -57,10 +54,7 @@ func (r *FunctionReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.functionsOfDeployNamespace)).
 		Watches(&networkingv1.NetworkPolicy{}, handler.EnqueueRequestsFromMapFunc(r.functionsOfDeployNamespace)).
 		Watches(&batchv1.Job{}, handler.EnqueueRequestsFromMapFunc(functionsForBuild(mgr.GetClient()))).
-		WithOptions(controller.Options{
-			MaxConcurrentReconciles: functionWorkers,
-			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](retryBase, retryMax),
-		}).
+		WithOptions(controllerOptions(functionWorkers)).
 		Build(r)
 	if err != nil {
 		return fmt.Errorf("setting up the Function controller: %w", err)

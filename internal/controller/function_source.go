@@ -135,9 +135,18 @@ func (r *FunctionReconciler) storeOnce(ctx context.Context, namespace string, pa
 		Key: key, Content: bytes.NewReader(packed.Data), Size: int64(len(packed.Data)),
 	}, r.Config.Cleanup.RefreshAfter(), now)
 	if err != nil {
-		return platform(v1alpha1.ConditionSourceReady, v1alpha1.ReasonStoreUnavailable,
-			"the object store does not answer; it is tried again", err)
+		return storeFault(err)
 	}
 	r.known.put(knownObject, key, packed.Digest)
 	return nil
+}
+
+// storeFault tells a store that is away, and comes back, from one that somebody has to do something about.
+func storeFault(err error) error {
+	if objectstore.IsUnavailable(err) || errors.Is(err, context.Canceled) {
+		return platform(v1alpha1.ConditionSourceReady, v1alpha1.ReasonStoreUnavailable,
+			"the object store does not answer; it is tried again", err)
+	}
+	return platform(v1alpha1.ConditionSourceReady, v1alpha1.ReasonStoreRefused,
+		objectstore.Explain(err).Error()+"; it is tried again", err)
 }

@@ -242,7 +242,7 @@ func functionURL(s *functionScope, gateway config.Gateway) string {
 	}
 	for i := range s.triggers {
 		if host, derived := triggerHost(&s.triggers[i], gateway); derived {
-			return hostURL(host, gateway)
+			return gateway.HostURL(host)
 		}
 	}
 	return ""

@@ -124,7 +124,6 @@ func storedCodeFault(err error) error {
 		return stalled(v1alpha1.ConditionSourceReady, v1alpha1.ReasonSourceInvalid,
 			"the stored code is not usable, upload it again: %s", err.Error())
 	default:
-		return platform(v1alpha1.ConditionSourceReady, v1alpha1.ReasonStoreUnavailable,
-			"the object store does not answer; it is tried again", err)
+		return storeFault(err)
 	}
 }

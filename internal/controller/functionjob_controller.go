@@ -21,6 +21,9 @@ import (
 	"github.com/naeel/sless/internal/webhook/v1alpha1/validation"
 )
 
+// noRun is a runID that no run has.
+const noRun = 0
+
 // FunctionJobReconciler runs a Function once for each runID of a FunctionJob, as a Job in the deploy namespace.
 type FunctionJobReconciler struct {
 	client.Client
@@ -68,15 +71,17 @@ func (r *FunctionJobReconciler) finish(ctx context.Context, s *functionJobScope,
 	base := s.fj.DeepCopy()
 	s.fj.Status = computeFunctionJobStatus(s, fault)
 	written, patchErr := replaceStatus(ctx, r.Client, s.fj, base.Status, s.fj.Status)
-	if apierrors.IsConflict(patchErr) {
-		return ctrl.Result{RequeueAfter: conflictDelay}, nil
-	}
 	if patchErr != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(patchErr)
+		return statusNotWritten(patchErr)
 	}
 	if written {
 		for _, e := range s.events {
 			r.Recorder.Eventf(s.fj, nil, e.kind, e.reason, "Run", "%s", truncate(e.note, maxEventNote))
+		}
+	}
+	if s.fj.Status.StartTime != nil {
+		if err := r.removeEarlierRuns(ctx, s); err != nil {
+			return ctrl.Result{}, err
 		}
 	}
 	if plan.NextRunStep(s.fj) == plan.RunDone {
@@ -84,7 +89,7 @@ func (r *FunctionJobReconciler) finish(ctx context.Context, s *functionJobScope,
 	}
 	if base.Status.StartTime != nil && s.fj.Status.StartTime == nil {
 		// The run before has ended, and the next one cannot begin yet.
-		if err := r.removeInputs(ctx, s); err != nil {
+		if err := r.removeInputs(ctx, s, s.fj.Spec.RunID); err != nil {
 			return ctrl.Result{}, err
 		}
 	}
@@ -109,7 +114,7 @@ func (s *functionJobScope) lookAgain(fault *phaseError) (ctrl.Result, error) {
 
 // afterRun removes what only a run needs, and deletes a FunctionJob whose time is over.
 func (r *FunctionJobReconciler) afterRun(ctx context.Context, s *functionJobScope) (ctrl.Result, error) {
-	if err := r.removeInputs(ctx, s); err != nil {
+	if err := r.removeInputs(ctx, s, noRun); err != nil {
 		return ctrl.Result{}, err
 	}
 	left, ok := timeLeft(s.fj, s.now)

@@ -113,7 +113,7 @@ var _ = Describe("A FunctionJob", func() {
 		namespace := newNamespace(ctx)
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "db", Namespace: namespace}, StringData: map[string]string{"a": "1", "b": "2"}}
 		Expect(k8sClient.Create(ctx, secret)).To(Succeed())
-		fj := testutil.MakeJob("migrate", namespace, "cart").Event(`{"to":2}`).Obj()
+		fj := testutil.MakeFunctionJob("migrate", namespace, "cart").Event(`{"to":2}`).Obj()
 		Expect(k8sClient.Create(ctx, fj)).To(Succeed())
 		jobIs(ctx, fj, "Skipped 0 Skipped")
 		Expect(currentJob(ctx, fj).Finalizers).To(BeEmpty())
@@ -174,7 +174,7 @@ var _ = Describe("A FunctionJob", func() {
 
 	It("tells of attempts that fail, and of the last one's cause", func(ctx SpecContext) {
 		fn := readyFunction(ctx, newNamespace(ctx))
-		fj := testutil.MakeJob("flaky", fn.Namespace, fn.Name).Run(1).Retries(1).Obj()
+		fj := testutil.MakeFunctionJob("flaky", fn.Namespace, fn.Name).Run(1).Retries(1).Obj()
 		Expect(k8sClient.Create(ctx, fj)).To(Succeed())
 		job := theJob(ctx, fj)
 		end(ctx, runPod(ctx, job), corev1.PodFailed, "HandlerFailed: handler.py line 3: ValueError: no luck")
@@ -190,14 +190,12 @@ var _ = Describe("A FunctionJob", func() {
 
 	It("goes on with a run that a manager began and could not note", func(ctx SpecContext) {
 		fn := readyFunction(ctx, newNamespace(ctx))
-		fj := testutil.MakeJob("adopted", fn.Namespace, fn.Name).Obj()
+		fj := testutil.MakeFunctionJob("adopted", fn.Namespace, fn.Name).Obj()
 		Expect(k8sClient.Create(ctx, fj)).To(Succeed())
 		jobIs(ctx, fj, "Skipped 0 Skipped")
 		asked := currentJob(ctx, fj)
 		asked.Spec.RunID = 4
-		job := resources.RunJob(asked, get(ctx, fn), resources.RunOptions{
-			Pod: resources.DeploymentOptions{Image: "image:test"}, Event: "none",
-		})
+		job := resources.RunJob(asked, get(ctx, fn), resources.DeploymentOptions{Image: "image:test"})
 		Expect(k8sClient.Create(ctx, job)).To(Succeed())
 		end(ctx, runPod(ctx, job), corev1.PodSucceeded, `"before"`)
 		changeJob(ctx, fj, func(j *v1alpha1.FunctionJob) { j.Spec.RunID = 4 })
@@ -206,9 +204,33 @@ var _ = Describe("A FunctionJob", func() {
 		Expect(theJob(ctx, fj).UID).To(Equal(job.UID))
 	})
 
+	It("does not begin again what a manager began and could not note, when its Job was deleted meanwhile", func(ctx SpecContext) {
+		fn := readyFunction(ctx, newNamespace(ctx))
+		fj := testutil.MakeFunctionJob("lost", fn.Namespace, fn.Name).Obj()
+		Expect(k8sClient.Create(ctx, fj)).To(Succeed())
+		jobIs(ctx, fj, "Skipped 0 Skipped")
+		asked := currentJob(ctx, fj)
+		asked.Spec.RunID = 4
+		Expect(k8sClient.Create(ctx, resources.RunEvent(asked))).To(Succeed())
+		changeJob(ctx, fj, func(j *v1alpha1.FunctionJob) { j.Spec.RunID = 4 })
+		jobIs(ctx, fj, "Failed 4 RunDeleted")
+		Eventually(count(ctx, fj, &corev1.SecretList{})).Should(BeZero())
+		Consistently(count(ctx, fj, &batchv1.JobList{}), "1s").Should(BeZero())
+
+		By("beginning a later one, whose manager died before it made the event")
+		asked.Spec.RunID = 5
+		job := resources.RunJob(asked, get(ctx, fn), resources.DeploymentOptions{Image: "image:test"})
+		Expect(k8sClient.Create(ctx, job)).To(Succeed())
+		changeJob(ctx, fj, func(j *v1alpha1.FunctionJob) { j.Spec.RunID = 5 })
+		jobIs(ctx, fj, "Running 5 Running")
+		Expect(theJob(ctx, fj).UID).To(Equal(job.UID))
+		event := &corev1.Secret{}
+		Expect(k8sClient.Get(ctx, client.ObjectKeyFromObject(resources.RunEvent(asked)), event)).To(Succeed())
+	})
+
 	It("refuses to take over a Job that is not its own, and a name that derived names cannot hold", func(ctx SpecContext) {
 		fn := readyFunction(ctx, newNamespace(ctx))
-		fj := testutil.MakeJob("taken", fn.Namespace, fn.Name).Obj()
+		fj := testutil.MakeFunctionJob("taken", fn.Namespace, fn.Name).Obj()
 		Expect(k8sClient.Create(ctx, fj)).To(Succeed())
 		other := &batchv1.Job{
 			ObjectMeta: metav1.ObjectMeta{Name: naming.Run(fj.Name, string(fj.UID), 1), Namespace: naming.DeployNamespace(fj.Namespace)},
@@ -221,14 +243,14 @@ var _ = Describe("A FunctionJob", func() {
 		changeJob(ctx, fj, func(j *v1alpha1.FunctionJob) { j.Spec.RunID = 1 })
 		jobIs(ctx, fj, "Pending 1 NameConflict")
 
-		dotted := testutil.MakeJob("a.b", fn.Namespace, fn.Name).Run(1).Obj()
+		dotted := testutil.MakeFunctionJob("a.b", fn.Namespace, fn.Name).Run(1).Obj()
 		Expect(k8sClient.Create(ctx, dotted)).To(Succeed())
 		jobIs(ctx, dotted, "Pending 1 InvalidSpec")
 	})
 
 	It("is cancelled by deletion, and goes when its pod has ended", func(ctx SpecContext) {
 		fn := readyFunction(ctx, newNamespace(ctx))
-		fj := testutil.MakeJob("cancelled", fn.Namespace, fn.Name).Run(1).Obj()
+		fj := testutil.MakeFunctionJob("cancelled", fn.Namespace, fn.Name).Run(1).Obj()
 		Expect(k8sClient.Create(ctx, fj)).To(Succeed())
 		jobIs(ctx, fj, "Running 1 Running")
 		pod := runPod(ctx, theJob(ctx, fj))
@@ -245,8 +267,8 @@ var _ = Describe("A FunctionJob", func() {
 
 	It("is stopped with its Function, and fails when its Job is deleted", func(ctx SpecContext) {
 		fn := readyFunction(ctx, newNamespace(ctx))
-		stopped := testutil.MakeJob("stopped", fn.Namespace, fn.Name).Run(1).Obj()
-		lost := testutil.MakeJob("lost", fn.Namespace, fn.Name).Run(1).Obj()
+		stopped := testutil.MakeFunctionJob("stopped", fn.Namespace, fn.Name).Run(1).Obj()
+		lost := testutil.MakeFunctionJob("lost", fn.Namespace, fn.Name).Run(1).Obj()
 		for _, fj := range []*v1alpha1.FunctionJob{stopped, lost} {
 			Expect(k8sClient.Create(ctx, fj)).To(Succeed())
 			jobIs(ctx, fj, "Running 1 Running")
@@ -267,7 +289,7 @@ var _ = Describe("A FunctionJob", func() {
 		endPreflight(ctx, preflightOf(ctx, fn), 0, "")
 		rollOut(ctx, fn)
 		readyIs(ctx, fn, "False/ScaledToZero")
-		fj := testutil.MakeJob("short", fn.Namespace, fn.Name).Run(1).TTL(0).Obj()
+		fj := testutil.MakeFunctionJob("short", fn.Namespace, fn.Name).Run(1).TTL(0).Obj()
 		fj.Spec.Event = &runtime.RawExtension{Raw: []byte("1")}
 		Expect(k8sClient.Create(ctx, fj)).To(Succeed())
 		end(ctx, runPod(ctx, theJob(ctx, fj)), corev1.PodSucceeded, "1")

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -47,14 +48,7 @@ func (r *FunctionJobReconciler) delete(ctx context.Context, fj *v1alpha1.Functio
 	if running && left > 0 {
 		return ctrl.Result{RequeueAfter: min(left, cancelTimeout)}, nil
 	}
-	base := fj.DeepCopy()
-	controllerutil.RemoveFinalizer(fj, v1alpha1.FinalizerFunctionJob)
-	patch := client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})
-	err = r.Patch(ctx, fj, patch, client.FieldOwner(v1alpha1.FieldOwnerController))
-	if client.IgnoreNotFound(err) != nil {
-		return ctrl.Result{}, fmt.Errorf("removing the finalizer: %w", err)
-	}
-	return ctrl.Result{}, nil
+	return ctrl.Result{}, removeFinalizer(ctx, r.Client, fj, v1alpha1.FinalizerFunctionJob)
 }
 
 func (r *FunctionJobReconciler) podsRun(ctx context.Context, fj *v1alpha1.FunctionJob) (bool, error) {
@@ -69,9 +63,9 @@ func (r *FunctionJobReconciler) podsRun(ctx context.Context, fj *v1alpha1.Functi
 	}), nil
 }
 
-// removeOtherRuns deletes the Jobs, and with them the logs, of the runs before the one that was begun now, and what they
-// were given.
-func (r *FunctionJobReconciler) removeOtherRuns(ctx context.Context, s *functionJobScope) error {
+// removeEarlierRuns deletes the Jobs, and with them the logs, of the runs before the one that the status speaks of. It comes
+// after the status was written, so that the end of a run is never looked for where it was removed.
+func (r *FunctionJobReconciler) removeEarlierRuns(ctx context.Context, s *functionJobScope) error {
 	jobs := &batchv1.JobList{}
 	err := r.List(ctx, jobs, client.InNamespace(s.deployNamespace()),
 		client.MatchingLabels(resources.RunOwnerLabels(string(s.fj.UID))))
@@ -79,7 +73,7 @@ func (r *FunctionJobReconciler) removeOtherRuns(ctx context.Context, s *function
 		return fmt.Errorf("listing earlier runs: %w", err)
 	}
 	for i := range jobs.Items {
-		if jobs.Items[i].Name == s.job.Name {
+		if run, err := strconv.ParseInt(jobs.Items[i].Labels[v1alpha1.LabelRunID], 10, 64); err != nil || run >= s.fj.Status.RunID {
 			continue
 		}
 		err := r.Delete(ctx, &jobs.Items[i], client.PropagationPolicy(metav1.DeletePropagationBackground))
@@ -90,8 +84,9 @@ func (r *FunctionJobReconciler) removeOtherRuns(ctx context.Context, s *function
 	return nil
 }
 
-// removeInputs deletes the event and the copies of Secrets and ConfigMaps: a run that has ended needs them no more.
-func (r *FunctionJobReconciler) removeInputs(ctx context.Context, s *functionJobScope) error {
+// removeInputs deletes the event and the copies of Secrets and ConfigMaps, but for those of the run that is to be kept: a run
+// that has ended needs them no more.
+func (r *FunctionJobReconciler) removeInputs(ctx context.Context, s *functionJobScope, keep int64) error {
 	for _, kind := range []string{"SecretList", "ConfigMapList"} {
 		list := metadataList(kind)
 		err := r.List(ctx, list, client.InNamespace(s.deployNamespace()),
@@ -103,6 +98,9 @@ func (r *FunctionJobReconciler) removeInputs(ctx context.Context, s *functionJob
 			obj, ok := item.(client.Object)
 			if !ok {
 				return fmt.Errorf("%T is no object", item)
+			}
+			if obj.GetLabels()[v1alpha1.LabelRunID] == strconv.FormatInt(keep, 10) {
+				return nil
 			}
 			return client.IgnoreNotFound(r.Delete(ctx, obj))
 		})

@@ -5,16 +5,12 @@ package controller
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -27,31 +23,19 @@ const functionJobWorkers = 8
 
 // SetupWithManager registers the controller and what it watches.
 func (r *FunctionJobReconciler) SetupWithManager(mgr ctrl.Manager) error {
-	toFunctionJob := handler.EnqueueRequestsFromMapFunc(functionJobForObject)
+	toFunctionJob := handler.EnqueueRequestsFromMapFunc(ownerNamed(v1alpha1.AnnotationFunctionJob))
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("functionjob").
 		For(&v1alpha1.FunctionJob{}, builder.WithPredicates(functionChanged())).
 		Watches(&batchv1.Job{}, toFunctionJob).
 		Watches(&corev1.Pod{}, toFunctionJob).
 		Watches(&v1alpha1.Function{}, handler.EnqueueRequestsFromMapFunc(r.functionJobsForFunction)).
-		WithOptions(controller.Options{
-			MaxConcurrentReconciles: functionJobWorkers,
-			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](retryBase, retryMax),
-		}).
+		WithOptions(controllerOptions(functionJobWorkers)).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("setting up the FunctionJob controller: %w", err)
 	}
 	return nil
-}
-
-// functionJobForObject leads from an object that was made for a run to its FunctionJob.
-func functionJobForObject(_ context.Context, obj client.Object) []reconcile.Request {
-	namespace, name, ok := strings.Cut(obj.GetAnnotations()[v1alpha1.AnnotationFunctionJob], "/")
-	if !ok || namespace == "" || name == "" {
-		return nil
-	}
-	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}}
 }
 
 // functionJobsForFunction leads from a Function to the FunctionJobs that wait for it, or whose run goes with it.

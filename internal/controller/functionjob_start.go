@@ -8,10 +8,11 @@ import (
 	"fmt"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/naeel/sless/api/v1alpha1"
 	"github.com/naeel/sless/internal/controller/plan"
@@ -44,26 +45,42 @@ func (r *FunctionJobReconciler) startRun(ctx context.Context, s *functionJobScop
 	if err := r.holdForRun(ctx, s); err != nil {
 		return err
 	}
-	options, err := r.ensureInputs(ctx, s, fn)
+	pod, err := r.ensureInputs(ctx, s, fn)
 	if err != nil {
 		return err
 	}
-	return r.createRun(ctx, s, fn, options)
+	return r.createRun(ctx, s, fn, pod)
 }
 
-// adoptRun goes on with a run that a manager began and could not note any more.
+// adoptRun goes on with a run that a manager began and could not note any more. No pod of a run starts before its event is
+// there, which is made after the Job. So an event without a Job belongs to a run whose Job was deleted: the function may
+// have been started. A Job without an event has not started it.
 func (r *FunctionJobReconciler) adoptRun(ctx context.Context, s *functionJobScope) (bool, error) {
 	job, err := r.findRun(ctx, s, s.fj.Spec.RunID)
-	if err != nil || job == nil {
+	if err != nil {
 		return false, err
 	}
-	s.begin(job, s.fj.Spec.RunID, job.CreationTimestamp.Time)
+	event := resources.RunEvent(s.fj)
+	if job == nil {
+		trace := &metav1.PartialObjectMetadata{}
+		trace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+		found, err := find(ctx, r.Client, r.APIReader, client.ObjectKeyFromObject(event), trace)
+		if err != nil || !found || !owns(trace, string(s.fj.UID)) {
+			return false, err
+		}
+		s.runID, s.began = s.fj.Spec.RunID, trace.CreationTimestamp.Time
+	} else {
+		if err := r.createInput(ctx, event); err != nil {
+			return false, err
+		}
+		s.begin(job, s.fj.Spec.RunID, job.CreationTimestamp.Time)
+	}
 	run, err := r.observeRun(ctx, s, job)
 	if err != nil {
 		return false, err
 	}
 	s.observe(run)
-	return true, r.removeOtherRuns(ctx, s)
+	return true, nil
 }
 
 // runnableFunction returns the Function, when its image is proven. It is read past the cache, so that a run never gets
@@ -92,21 +109,15 @@ func (r *FunctionJobReconciler) runnableFunction(ctx context.Context, s *functio
 
 // holdForRun adds the finalizer and makes sure that this pass has seen the newest FunctionJob.
 func (r *FunctionJobReconciler) holdForRun(ctx context.Context, s *functionJobScope) error {
-	base := s.fj.DeepCopy()
-	if controllerutil.AddFinalizer(s.fj, v1alpha1.FinalizerFunctionJob) {
-		// The lock is the proof.
-		patch := client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})
-		err := r.Patch(ctx, s.fj, patch, client.FieldOwner(v1alpha1.FieldOwnerController))
-		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-			return waiting(v1alpha1.ConditionComplete, reasonStale, "the FunctionJob has changed")
-		}
-		if err != nil {
-			return fmt.Errorf("adding the finalizer to %s: %w", klog.KObj(s.fj), err)
-		}
-		return nil
+	added, err := addFinalizer(ctx, r.Client, s.fj, v1alpha1.FinalizerFunctionJob)
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return waiting(v1alpha1.ConditionComplete, reasonStale, "the FunctionJob has changed")
+	}
+	if added || err != nil {
+		return err // the lock of the patch is the proof
 	}
 	live := &v1alpha1.FunctionJob{}
-	err := r.APIReader.Get(ctx, client.ObjectKeyFromObject(s.fj), live)
+	err = r.APIReader.Get(ctx, client.ObjectKeyFromObject(s.fj), live)
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("reading %s: %w", klog.KObj(s.fj), err)
 	}
@@ -116,41 +127,37 @@ func (r *FunctionJobReconciler) holdForRun(ctx context.Context, s *functionJobSc
 	return nil
 }
 
-// ensureInputs makes the event and the run's own copies of what the Function refers to, and returns how its pod is made.
+// ensureInputs makes the run's own copies of what the Function refers to, and returns how its pod is made.
 func (r *FunctionJobReconciler) ensureInputs(
 	ctx context.Context, s *functionJobScope, fn *v1alpha1.Function,
-) (resources.RunOptions, error) {
+) (resources.DeploymentOptions, error) {
 	mirrors := map[resources.Source]string{}
 	for _, reference := range plan.References(fn) {
 		data, err := readSource(ctx, r.APIReader, fn.Namespace, reference.Source)
 		if err != nil {
-			return resources.RunOptions{}, err
+			return resources.DeploymentOptions{}, err
 		}
 		picked, err := reference.Pick(fn.Namespace, data)
 		if err != nil {
-			return resources.RunOptions{}, stalled(v1alpha1.ConditionComplete, v1alpha1.ReasonConfigMissing, "%s", err.Error())
+			return resources.DeploymentOptions{}, stalled(v1alpha1.ConditionComplete, v1alpha1.ReasonConfigMissing, "%s", err.Error())
 		}
 		if picked == nil {
 			continue
 		}
 		mirror := resources.RunMirror(s.fj, fn, reference.Source, picked)
 		if err := r.createInput(ctx, mirror); err != nil {
-			return resources.RunOptions{}, err
+			return resources.DeploymentOptions{}, err
 		}
 		mirrors[reference.Source] = mirror.GetName()
-	}
-	event := resources.RunEvent(s.fj)
-	if err := r.createInput(ctx, event); err != nil {
-		return resources.RunOptions{}, err
 	}
 	rt, _ := r.Catalogue.Lookup(fn.Spec.Runtime)
 	pod := podOptions(r.Config, rt, mirrors)
 	pod.Image, pod.SourceDigest = fn.Status.Image, fn.Status.SourceDigest
 	pod.Entrypoint = validation.EntrypointOf(fn, rt)
-	return resources.RunOptions{Pod: pod, Event: event.Name}, nil
+	return pod, nil
 }
 
-// createInput creates an object whose name tells its content, so that one that exists is the same.
+// createInput creates an object that no run but this one has. One that exists is the same.
 func (r *FunctionJobReconciler) createInput(ctx context.Context, obj client.Object) error {
 	err := r.Create(ctx, obj, client.FieldOwner(v1alpha1.FieldOwnerController))
 	if err == nil || apierrors.IsAlreadyExists(err) {
@@ -159,11 +166,11 @@ func (r *FunctionJobReconciler) createInput(ctx context.Context, obj client.Obje
 	return runRefused(fmt.Sprintf("%T %s", obj, klog.KObj(obj)), err)
 }
 
-// createRun creates the Job. From then on the run counts as begun.
+// createRun creates the Job, and then the event for which its pod waits. From then on the run counts as begun.
 func (r *FunctionJobReconciler) createRun(
-	ctx context.Context, s *functionJobScope, fn *v1alpha1.Function, options resources.RunOptions,
+	ctx context.Context, s *functionJobScope, fn *v1alpha1.Function, pod resources.DeploymentOptions,
 ) error {
-	job := resources.RunJob(s.fj, fn, options)
+	job := resources.RunJob(s.fj, fn, pod)
 	err := r.Create(ctx, job, client.FieldOwner(v1alpha1.FieldOwnerController))
 	if apierrors.IsAlreadyExists(err) {
 		return waiting(v1alpha1.ConditionComplete, reasonStale, "the Job exists already")
@@ -171,9 +178,12 @@ func (r *FunctionJobReconciler) createRun(
 	if err != nil {
 		return runRefused("Job "+klog.KObj(job).String(), err)
 	}
+	if err := r.createInput(ctx, resources.RunEvent(s.fj)); err != nil {
+		return err
+	}
 	s.begin(job, s.fj.Spec.RunID, s.now)
 	s.observe(plan.ObserveRun(job, nil, s.now))
-	return r.removeOtherRuns(ctx, s)
+	return nil
 }
 
 // runRefused tells what the API server refuses because of the spec, or of a quota, from other faults.

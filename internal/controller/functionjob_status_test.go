@@ -118,7 +118,7 @@ func TestComputeFunctionJobStatus(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			fj := testutil.MakeJob("j", "n", "f").Run(tc.asked).Generation(7).Obj()
+			fj := testutil.MakeFunctionJob("j", "n", "f").Run(tc.asked).Generation(7).Obj()
 			fj.Status = *tc.before.DeepCopy()
 			s := newFunctionJobScope(fj, jobTime)
 			if tc.change != nil {
@@ -176,7 +176,7 @@ func TestTimeLeft(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			fj := testutil.MakeJob("j", "n", "f").Run(1).Obj()
+			fj := testutil.MakeFunctionJob("j", "n", "f").Run(1).Obj()
 			fj.Spec.TTLSecondsAfterFinished, fj.Status.CompletionTime = tc.ttl, tc.completed
 			if got, ok := timeLeft(fj, jobTime); got != tc.want || ok != tc.wantOK {
 				t.Errorf("timeLeft = %s, %v, want %s, %v", got, ok, tc.want, tc.wantOK)

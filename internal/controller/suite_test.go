@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/registry"
 	"github.com/google/go-containerregistry/pkg/v1/random"
@@ -40,6 +41,7 @@ import (
 	"github.com/naeel/sless/internal/config"
 	"github.com/naeel/sless/internal/image"
 	"github.com/naeel/sless/internal/objectstore"
+	"github.com/naeel/sless/internal/serverclock"
 	"github.com/naeel/sless/internal/validator"
 	"github.com/naeel/sless/runtimes"
 )
@@ -69,7 +71,22 @@ type testPlatform struct {
 	// deletionRefused makes a registry of those that do not let anybody delete.
 	deletionRefused atomic.Bool
 	memory          *memory
+	// machine is the clock of the machine on which the manager runs.
+	machine *wrongClock
 }
+
+// wrongClock is a machine's clock that is off by a time that can be changed.
+type wrongClock struct {
+	clock.RealClock
+	off atomic.Int64
+}
+
+func (c *wrongClock) Now() time.Time { return c.RealClock.Now().Add(time.Duration(c.off.Load())) }
+
+func (c *wrongClock) set(off time.Duration) { c.off.Store(int64(off)) }
+
+// clockSkew is how far the clock of the manager's machine is ahead of the API server's in all tests that say nothing else.
+const clockSkew = 5 * time.Minute
 
 func TestControllers(t *testing.T) {
 	RegisterFailHandler(Fail)
@@ -103,7 +120,10 @@ var _ = BeforeSuite(func() {
 		Expect(k8sClient.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})).To(Succeed())
 	}
 	Expect(k8sClient.Create(ctx, pullSecret())).To(Succeed())
-	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
+	now := serverclock.New(platformS.machine, logr.Discard())
+	managerConfig := rest.CopyConfig(cfg)
+	managerConfig.Wrap(now.Wrap)
+	mgr, err := ctrl.NewManager(managerConfig, ctrl.Options{
 		Scheme: scheme.Scheme, Cache: CacheOptions(), Metrics: metricsserver.Options{BindAddress: "0"},
 	})
 	Expect(err).NotTo(HaveOccurred())
@@ -111,7 +131,7 @@ var _ = BeforeSuite(func() {
 	Expect(err).NotTo(HaveOccurred())
 	Expect(Setup(ctx, mgr, Names(), Dependencies{
 		Config: platformS.config, Catalogue: catalogue, Store: platformS.store, Images: platformS.images,
-		Review: platformS.review, Clock: clock.RealClock{}, memory: platformS.memory,
+		Review: platformS.review, Clock: now, memory: platformS.memory,
 	})).To(Succeed())
 	go func() {
 		defer GinkgoRecover()
@@ -130,7 +150,8 @@ func pullSecret() *corev1.Secret {
 
 // startPlatform starts the servers and puts the runtime images into the registry.
 func startPlatform() *testPlatform {
-	p := &testPlatform{memory: newMemory(true)}
+	p := &testPlatform{memory: newMemory(true), machine: &wrongClock{}}
+	p.machine.set(clockSkew)
 	registryServer := httptest.NewServer(switchable(&p.registryDown,
 		withoutDeletion(&p.deletionRefused, registry.New(registry.Logger(log.New(io.Discard, "", 0))))))
 	DeferCleanup(registryServer.Close)

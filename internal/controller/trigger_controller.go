@@ -13,11 +13,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/naeel/sless/api/v1alpha1"
@@ -56,8 +54,9 @@ type triggerScope struct {
 
 	// fn is nil when the Function does not exist, or is being deleted.
 	fn *v1alpha1.Function
-	// host is what the gateway serves for the Trigger.
-	host string
+	// host is what the gateway serves for the Trigger, and unrouted says why no call comes in by it, if that is known.
+	host     string
+	unrouted *plan.Fault
 	// lastTick is when the CronJob fired last, and nextTick when it fires next. Both may be zero.
 	lastTick, nextTick time.Time
 	// run is the outcome of the last run that ended, if one is known.
@@ -91,11 +90,8 @@ func (r *TriggerReconciler) finish(ctx context.Context, s *triggerScope, err err
 	base := s.trigger.DeepCopy()
 	s.trigger.Status = computeTriggerStatus(s, fault, r.Config.Gateway)
 	written, patchErr := patchStatus(ctx, r.Client, base, s.trigger, base.Status, s.trigger.Status)
-	if apierrors.IsConflict(patchErr) {
-		return ctrl.Result{RequeueAfter: conflictDelay}, nil
-	}
 	if patchErr != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(patchErr)
+		return statusNotWritten(patchErr)
 	}
 	if written {
 		r.recordTransitions(base, s.trigger)
@@ -136,15 +132,8 @@ func (r *TriggerReconciler) ensureFinalizer(ctx context.Context, s *triggerScope
 	if s.trigger.Spec.Type != v1alpha1.TriggerTypeCron && host == "" {
 		return nil
 	}
-	base := s.trigger.DeepCopy()
-	if !controllerutil.AddFinalizer(s.trigger, v1alpha1.FinalizerTrigger) {
-		return nil
-	}
-	patch := client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})
-	if err := r.Patch(ctx, s.trigger, patch, client.FieldOwner(v1alpha1.FieldOwnerController)); err != nil {
-		return fmt.Errorf("adding the finalizer to %s: %w", klog.KObj(s.trigger), err)
-	}
-	return nil
+	_, err := addFinalizer(ctx, r.Client, s.trigger, v1alpha1.FinalizerTrigger)
+	return err
 }
 
 func (r *TriggerReconciler) readFunction(ctx context.Context, s *triggerScope) error {

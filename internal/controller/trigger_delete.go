@@ -4,7 +4,6 @@ package controller
 
 import (
 	"context"
-	"fmt"
 
 	batchv1 "k8s.io/api/batch/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -45,14 +44,7 @@ func (r *TriggerReconciler) delete(ctx context.Context, t *v1alpha1.Trigger) err
 			return err
 		}
 	}
-	base := t.DeepCopy()
-	controllerutil.RemoveFinalizer(t, v1alpha1.FinalizerTrigger)
-	patch := client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})
-	err := r.Patch(ctx, t, patch, client.FieldOwner(v1alpha1.FieldOwnerController))
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("removing the finalizer: %w", err)
-	}
-	return nil
+	return removeFinalizer(ctx, r.Client, t, v1alpha1.FinalizerTrigger)
 }
 
 func hasFinalizer(t *v1alpha1.Trigger) bool {

@@ -58,7 +58,7 @@ func (r *TriggerReconciler) ensureHost(ctx context.Context, s *triggerScope) err
 	switch {
 	case holder == nil || holder.UID == s.trigger.UID:
 		s.host = host
-		return r.ensureHostRoute(ctx, s.trigger, host)
+		return r.ensureHostRoute(ctx, s)
 	case derived && holder.Namespace == s.trigger.Namespace && holder.Spec.FunctionRef == s.trigger.Spec.FunctionRef:
 		// Another Trigger of the same Function has made the way, and it is meant for all of them.
 		s.host = host
@@ -79,17 +79,17 @@ func (r *TriggerReconciler) refuseHost(ctx context.Context, s *triggerScope, for
 	return stalled(v1alpha1.ConditionReady, v1alpha1.ReasonHostConflict, format, args...)
 }
 
-// ensureHostRoute makes the Ingress or the HTTPRoute of a host, and removes the other one.
-func (r *TriggerReconciler) ensureHostRoute(ctx context.Context, t *v1alpha1.Trigger, host string) error {
-	gateway := r.Config.Gateway
-	var wanted, existing client.Object = resources.Ingress(t, host, gateway), &networkingv1.Ingress{}
+// ensureHostRoute makes the Ingress or the HTTPRoute of the host, and removes the other one.
+func (r *TriggerReconciler) ensureHostRoute(ctx context.Context, s *triggerScope) error {
+	gateway, t := r.Config.Gateway, s.trigger
+	var wanted, existing client.Object = resources.Ingress(t, s.host, gateway), &networkingv1.Ingress{}
 	if gateway.HTTPRoute != nil {
 		if err := deleteOwned(ctx, r.Client, r.Client, t.UID, &networkingv1.IngressList{}, gateway.Namespace); err != nil {
 			return err
 		}
 		route := &unstructured.Unstructured{}
 		route.SetGroupVersionKind(resources.HTTPRouteKind)
-		wanted, existing = resources.HTTPRoute(t, host, gateway), route
+		wanted, existing = resources.HTTPRoute(t, s.host, gateway), route
 	}
 	kind := wanted.GetObjectKind().GroupVersionKind().Kind
 	found, err := find(ctx, r.Client, r.APIReader, client.ObjectKeyFromObject(wanted), existing)
@@ -99,8 +99,12 @@ func (r *TriggerReconciler) ensureHostRoute(ctx context.Context, t *v1alpha1.Tri
 	if found && !owns(existing, string(t.UID)) {
 		return nameConflict(kind, client.ObjectKeyFromObject(wanted))
 	}
-	if err := apply(ctx, r.Client, wanted); err != nil {
+	route, err := applied(ctx, r.Client, wanted)
+	if err != nil {
 		return triggerFault(err, kind)
+	}
+	if gateway.HTTPRoute != nil { // an Ingress does not tell whether anybody serves it
+		s.unrouted = plan.RouteFault(route)
 	}
 	return nil
 }

@@ -5,18 +5,14 @@ package controller
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -29,7 +25,7 @@ const triggerWorkers = 4
 
 // SetupWithManager registers the controller and what it watches.
 func (r *TriggerReconciler) SetupWithManager(mgr ctrl.Manager) error {
-	toTrigger := handler.EnqueueRequestsFromMapFunc(triggerForObject)
+	toTrigger := handler.EnqueueRequestsFromMapFunc(ownerNamed(v1alpha1.AnnotationTrigger))
 	b := ctrl.NewControllerManagedBy(mgr).
 		Named("trigger").
 		For(&v1alpha1.Trigger{}, builder.WithPredicates(functionChanged())).
@@ -50,23 +46,11 @@ func (r *TriggerReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		route.SetGroupVersionKind(resources.HTTPRouteKind)
 		b = b.Watches(route, toTrigger)
 	}
-	err := b.WithOptions(controller.Options{
-		MaxConcurrentReconciles: triggerWorkers,
-		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](retryBase, retryMax),
-	}).Complete(r)
+	err := b.WithOptions(controllerOptions(triggerWorkers)).Complete(r)
 	if err != nil {
 		return fmt.Errorf("setting up the Trigger controller: %w", err)
 	}
 	return nil
-}
-
-// triggerForObject leads from an object that was made for a Trigger to it.
-func triggerForObject(_ context.Context, obj client.Object) []reconcile.Request {
-	namespace, name, ok := strings.Cut(obj.GetAnnotations()[v1alpha1.AnnotationTrigger], "/")
-	if !ok || namespace == "" || name == "" {
-		return nil
-	}
-	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}}
 }
 
 // triggersForFunction leads from a Function to the Triggers that refer to it.
@@ -98,13 +82,5 @@ func (r *TriggerReconciler) triggersOfSameHost(ctx context.Context, obj client.O
 }
 
 func (r *TriggerReconciler) triggers(ctx context.Context, options ...client.ListOption) []reconcile.Request {
-	triggers := &v1alpha1.TriggerList{}
-	if err := r.List(ctx, triggers, options...); err != nil {
-		return nil
-	}
-	requests := make([]reconcile.Request, 0, len(triggers.Items))
-	for i := range triggers.Items {
-		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&triggers.Items[i])})
-	}
-	return requests
+	return requestsOf(ctx, r, &v1alpha1.TriggerList{}, options...)
 }

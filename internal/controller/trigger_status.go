@@ -59,7 +59,7 @@ func triggerURL(s *triggerScope, fault *phaseError, gateway config.Gateway) stri
 	case s.trigger.Spec.Type != v1alpha1.TriggerTypeHTTP:
 		return ""
 	case s.host != "":
-		return hostURL(s.host, gateway)
+		return gateway.HostURL(s.host)
 	case fault != nil && fault.kind != kindStalled:
 		return s.trigger.Status.URL
 	case host != "" || s.fn == nil:
@@ -89,5 +89,12 @@ func triggerReadiness(s *triggerScope, fault *phaseError) readiness {
 	if s.trigger.Spec.Type == v1alpha1.TriggerTypeCron {
 		return readiness{verdict: succeeded(v1alpha1.ReasonReady, "the function is called at status.nextScheduleTime")}
 	}
-	return readiness{verdict: succeeded(v1alpha1.ReasonReady, "the function answers at status.url")}
+	switch fault := s.unrouted; {
+	case fault == nil:
+		return readiness{verdict: succeeded(v1alpha1.ReasonReady, "the function answers at status.url")}
+	case fault.User:
+		return readiness{verdict: failed(fault.Reason, fault.Message), stalled: true}
+	default:
+		return readiness{verdict: unknown(fault.Reason, fault.Message), reconciling: true}
+	}
 }

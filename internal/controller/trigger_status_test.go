@@ -205,6 +205,10 @@ func TestTriggerHost(t *testing.T) {
 			trigger: plain, gateway: config.Gateway{FunctionDomain: "x.example.com", IngressTLSSecretName: "wildcard"},
 			wantHost: "cart-shop.x.example.com", wantDerived: true, wantFnURL: "https://cart-shop.x.example.com",
 		},
+		"domain behind a proxy with TLS": {
+			trigger: plain, gateway: config.Gateway{FunctionDomain: "x.example.com", HostScheme: "https"},
+			wantHost: "cart-shop.x.example.com", wantDerived: true, wantFnURL: "https://cart-shop.x.example.com",
+		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -29,16 +29,6 @@ func pathURL(namespace, name string, gateway config.Gateway) string {
 	return strings.TrimRight(gateway.ExternalURL, "/") + naming.PublicPath(namespace, name)
 }
 
-// hostURL returns the URL of a host name. Hosts are served by HTTPS when there is a certificate for them, or when the
-// gateway itself is.
-func hostURL(host string, gateway config.Gateway) string {
-	scheme := "http"
-	if gateway.IngressTLSSecretName != "" || strings.HasPrefix(gateway.ExternalURL, "https://") {
-		scheme = "https"
-	}
-	return scheme + "://" + host
-}
-
 // reservedHost says why no Trigger, or not this one, may have a host; it returns nothing when it may. A Trigger that had the
 // gateway's own host would get the calls of everybody else: those from outside, and those of cron Triggers.
 func reservedHost(t *v1alpha1.Trigger, host string, gateway config.Gateway) string {

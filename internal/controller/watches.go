@@ -8,10 +8,14 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -19,13 +23,42 @@ import (
 	"github.com/naeel/sless/internal/controller/resources"
 )
 
+// controllerOptions are those of a controller that works on so many objects at once.
+func controllerOptions(workers int) controller.Options {
+	return controller.Options{
+		MaxConcurrentReconciles: workers,
+		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](retryBase, retryMax),
+	}
+}
+
+// ownerNamed leads from an object that sless made to the one for which it was made, which an annotation names as
+// "<namespace>/<name>".
+func ownerNamed(annotation string) handler.MapFunc {
+	return func(_ context.Context, obj client.Object) []reconcile.Request {
+		namespace, name, ok := strings.Cut(obj.GetAnnotations()[annotation], "/")
+		if !ok || namespace == "" || name == "" {
+			return nil
+		}
+		return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}}
+	}
+}
+
 // functionForObject leads from an object that sless made to its Function.
-func functionForObject(_ context.Context, obj client.Object) []reconcile.Request {
-	namespace, name, ok := strings.Cut(obj.GetAnnotations()[v1alpha1.AnnotationOwner], "/")
-	if !ok || namespace == "" || name == "" {
+var functionForObject = ownerNamed(v1alpha1.AnnotationOwner)
+
+// requestsOf asks for a look at every object of a list that is of the cache, so that listing it fails with the process only.
+func requestsOf(ctx context.Context, reader client.Reader, list client.ObjectList, options ...client.ListOption) []reconcile.Request {
+	if err := reader.List(ctx, list, options...); err != nil {
 		return nil
 	}
-	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}}
+	requests := make([]reconcile.Request, 0, meta.LenList(list))
+	_ = meta.EachListItem(list, func(item runtime.Object) error { // the function fails for nothing
+		if obj, ok := item.(client.Object); ok {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(obj)})
+		}
+		return nil
+	})
+	return requests
 }
 
 // functionsForBuild leads from a build to those whom its state may concern: its own Function, the Functions of the same
@@ -81,15 +114,7 @@ func (r *FunctionReconciler) functionsOfDeployNamespace(ctx context.Context, obj
 
 // functionsIn returns the Functions of a namespace, or of all.
 func (r *FunctionReconciler) functionsIn(ctx context.Context, namespace string) []reconcile.Request {
-	functions := &v1alpha1.FunctionList{}
-	if err := r.List(ctx, functions, client.InNamespace(namespace)); err != nil {
-		return nil
-	}
-	requests := make([]reconcile.Request, 0, len(functions.Items))
-	for i := range functions.Items {
-		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&functions.Items[i])})
-	}
-	return requests
+	return requestsOf(ctx, r, &v1alpha1.FunctionList{}, client.InNamespace(namespace))
 }
 
 // functionChanged lets through what a user changed: the spec, the annotations that ask for something, and deletion.

@@ -56,6 +56,9 @@ func IsUnavailable(err error) bool {
 	return errors.As(err, &requested) || errors.As(err, &operation) || errors.As(err, &lookup)
 }
 
+// Explain turns an error into one that says what whoever runs sless can do about it, where that is known.
+func Explain(err error) error { return servers.Explain(err, "registry", "registry") }
+
 func isRetryable(status int) bool {
 	switch status {
 	case http.StatusRequestTimeout, http.StatusTooManyRequests:

@@ -261,6 +261,9 @@ func TestTLS(t *testing.T) {
 	if err == nil || IsUnavailable(err) {
 		t.Errorf("unknown certificate: got error %v", err)
 	}
+	if said := Explain(err).Error(); !strings.Contains(said, "the registry's certificate is not trusted") {
+		t.Errorf("unknown certificate: got %q", said)
+	}
 	r := newRegistry(t, Config{CAFile: caFile, Backoff: quick})
 	base := pushImage(t, r, host+"/base:v1", makeBase(t, types.DockerManifestSchema2))
 	req := AppendRequest{Base: base, Target: host + "/fn:1", Layer: sampleLayer(t)}

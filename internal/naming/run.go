@@ -20,7 +20,7 @@ func Run(name, uid string, runID int64) string {
 	return strings.TrimRight(cut, "-.") + "-" + Hash(uid, strconv.FormatInt(runID, 10))[:runHashLength]
 }
 
-// RunInput returns the name of a Secret or ConfigMap that a run reads. Other content is another name.
+// RunInput returns the name of a Secret or ConfigMap that a run reads, told from its others by the parts.
 func RunInput(run string, parts ...string) string {
 	return run + "-" + Hash(parts...)[:runHashLength]
 }

@@ -39,6 +39,31 @@ func IsUnavailable(err error) bool {
 	return errors.As(err, &requested) || errors.As(err, &operation) || errors.As(err, &lookup)
 }
 
+// IsRefused says whether the store was reached and will not do what it is asked until somebody changes the configuration or
+// the store: wrong credentials, an unknown certificate, a missing bucket. Explain tells what to change.
+func IsRefused(err error) bool {
+	var response minio.ErrorResponse
+	if !errors.As(err, &response) || response.StatusCode == 0 {
+		return servers.IsCertificateFault(err)
+	}
+	missing := response.StatusCode == http.StatusNotFound && response.Code != minio.NoSuchBucket
+	return !isRetryable(response) && !missing
+}
+
+// Explain turns an error into one that says what whoever runs sless can do about it, where that is known.
+func Explain(err error) error {
+	if response, ok := errors.AsType[minio.ErrorResponse](err); ok {
+		switch {
+		case response.StatusCode == http.StatusUnauthorized, response.StatusCode == http.StatusForbidden:
+			return &servers.Explained{Err: err, Text: "the object store refuses the credentials, or what they are used for (" +
+				response.Code + "); set right those that objectStore.secretName names and the manager's"}
+		case response.Code == minio.NoSuchBucket:
+			return &servers.Explained{Err: err, Text: "the object store has no bucket of the name in objectStore.bucket"}
+		}
+	}
+	return servers.Explain(err, "object store", "objectStore")
+}
+
 func isRetryable(response minio.ErrorResponse) bool {
 	switch response.StatusCode {
 	case http.StatusRequestTimeout, http.StatusTooManyRequests:

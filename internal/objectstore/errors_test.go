@@ -24,17 +24,19 @@ func TestIsUnavailable(t *testing.T) {
 	tests := map[string]struct {
 		handler http.HandlerFunc
 		want    bool
+		// wantRefused is what Explain says of an error that stays.
+		wantRefused string
 	}{
 		"internal error":  {handler: answer(500, "InternalError"), want: true},
 		"bad gateway":     {handler: answer(502, ""), want: true},
 		"slow down":       {handler: answer(503, "SlowDown"), want: true},
 		"too many":        {handler: answer(429, "TooManyRequests"), want: true},
 		"request timeout": {handler: answer(400, "RequestTimeout"), want: true},
-		"not implemented": {handler: answer(501, "NotImplemented")},
-		"denied":          {handler: answer(403, "AccessDenied")},
-		"unknown key":     {handler: answer(403, "InvalidAccessKeyId")},
-		"signature":       {handler: answer(403, "SignatureDoesNotMatch")},
-		"no bucket":       {handler: answer(404, "NoSuchBucket")},
+		"not implemented": {handler: answer(501, "NotImplemented"), wantRefused: "said so"},
+		"denied":          {handler: answer(403, "AccessDenied"), wantRefused: "refuses the credentials, or what they are used for ("},
+		"unknown key":     {handler: answer(403, "InvalidAccessKeyId"), wantRefused: "(InvalidAccessKeyId)"},
+		"signature":       {handler: answer(403, "SignatureDoesNotMatch"), wantRefused: "(SignatureDoesNotMatch)"},
+		"no bucket":       {handler: answer(404, "NoSuchBucket"), wantRefused: "has no bucket"},
 		"no object":       {handler: answer(404, "NoSuchKey")},
 		"hangs up": {want: true, handler: func(http.ResponseWriter, *http.Request) {
 			panic(http.ErrAbortHandler)
@@ -48,6 +50,9 @@ func TestIsUnavailable(t *testing.T) {
 			putErr := store.Put(t.Context(), "key", strings.NewReader("hello"), 5, nil)
 			for what, err := range map[string]error{"Get": getErr, "Put": putErr} {
 				checkError(t, what, err, tc.want)
+				if IsRefused(err) != (tc.wantRefused != "") || !strings.Contains(Explain(err).Error(), tc.wantRefused) {
+					t.Errorf("%s: refused: %t, explained: %v", what, IsRefused(err), Explain(err))
+				}
 			}
 		})
 	}
@@ -106,7 +111,7 @@ func TestIsUnavailableWithoutServer(t *testing.T) {
 		})
 	}
 	_, noFile := os.Open("/nowhere")
-	if IsUnavailable(nil) || IsUnavailable(noFile) {
+	if IsUnavailable(nil) || IsUnavailable(noFile) || IsRefused(nil) || IsRefused(noFile) {
 		t.Error("something else is taken for unavailable")
 	}
 }

@@ -6,13 +6,10 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
-	"log"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -21,8 +18,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-	"github.com/johannesboyne/gofakes3"
-	"github.com/johannesboyne/gofakes3/backend/s3mem"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/naeel/sless/internal/archive"
@@ -278,25 +273,23 @@ func TestPutFindsStoredFraming(t *testing.T) {
 
 func TestTLS(t *testing.T) {
 	t.Parallel()
-	server := httptest.NewUnstartedServer(gofakes3.New(s3mem.New()).Server())
-	server.Config.ErrorLog = log.New(io.Discard, "", 0) // refused handshakes are what is tested
-	server.StartTLS()
-	t.Cleanup(server.Close)
-	caFile := filepath.Join(t.TempDir(), "ca.pem")
-	block := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
-	if err := os.WriteFile(caFile, block, 0o600); err != nil {
-		t.Fatal(err)
+	servers := map[string]func(*testing.T) (url, caFile string){"gofakes3": startFakeTLS, "versitygw": startVersitygwTLS}
+	for name, start := range servers {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url, caFile := start(t)
+			cfg := testConfig(url)
+			if err := newTestStore(t, cfg).EnsureBucket(t.Context()); !IsRefused(err) || IsUnavailable(err) {
+				t.Errorf("unknown certificate: got error %v", err)
+			}
+			cfg.CAFile = caFile
+			store := newTestStore(t, cfg)
+			if err := store.EnsureBucket(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			testRoundTrip(t, store)
+		})
 	}
-	cfg := testConfig(server.URL)
-	if err := newTestStore(t, cfg).EnsureBucket(t.Context()); err == nil || IsUnavailable(err) {
-		t.Errorf("unknown certificate: got error %v", err)
-	}
-	cfg.CAFile = caFile
-	store := newTestStore(t, cfg)
-	if err := store.EnsureBucket(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	testRoundTrip(t, store)
 }
 
 func TestNewRefuses(t *testing.T) {

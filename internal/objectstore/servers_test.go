@@ -3,17 +3,24 @@
 package objectstore
 
 import (
+	"encoding/pem"
+	"errors"
+	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/johannesboyne/gofakes3"
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
+	"k8s.io/client-go/util/cert"
 )
 
 const (
@@ -55,6 +62,42 @@ func startFake(t *testing.T) string {
 // startVersitygw runs a real S3 server on a folder of the test and gives its URL.
 func startVersitygw(t *testing.T) string {
 	t.Helper()
+	return "http://" + runVersitygw(t)
+}
+
+// startVersitygwTLS runs it with a certificate that its authority's file makes trusted.
+func startVersitygwTLS(t *testing.T) (url, caFile string) {
+	t.Helper()
+	chain, key, err := cert.GenerateSelfSignedCertKey("127.0.0.1", nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := t.TempDir()
+	certFile, keyFile := filepath.Join(folder, "tls.crt"), filepath.Join(folder, "tls.key")
+	if err := errors.Join(os.WriteFile(certFile, chain, 0o600), os.WriteFile(keyFile, key, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	// The chain ends with the authority.
+	return "https://" + runVersitygw(t, "--cert", certFile, "--key", keyFile), certFile
+}
+
+// startFakeTLS runs an S3 server in this process that has a certificate of its own.
+func startFakeTLS(t *testing.T) (url, caFile string) {
+	t.Helper()
+	server := httptest.NewUnstartedServer(gofakes3.New(s3mem.New()).Server())
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // refused handshakes are what is tested
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	caFile = filepath.Join(t.TempDir(), "ca.pem")
+	block := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	if err := os.WriteFile(caFile, block, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return server.URL, caFile
+}
+
+func runVersitygw(t *testing.T, options ...string) (address string) {
+	t.Helper()
 	binary := os.Getenv(versitygwEnv)
 	if binary == "" {
 		t.Skip(versitygwEnv + " is not set")
@@ -63,11 +106,12 @@ func startVersitygw(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := listener.Addr().String()
+	address = listener.Addr().String()
 	if err := listener.Close(); err != nil {
 		t.Fatal(err)
 	}
-	command := exec.Command(binary, "--quiet", "--port", address, "posix", "--sidecar", t.TempDir(), t.TempDir())
+	args := slices.Concat([]string{"--quiet", "--port", address}, options, []string{"posix", "--sidecar", t.TempDir(), t.TempDir()})
+	command := exec.Command(binary, args...)
 	command.Env = append(os.Environ(), "ROOT_ACCESS_KEY="+testAccessKey, "ROOT_SECRET_KEY="+testSecretKey)
 	if err := command.Start(); err != nil {
 		t.Fatal(err)
@@ -79,7 +123,7 @@ func startVersitygw(t *testing.T) string {
 	for range 200 {
 		if conn, err := net.Dial("tcp", address); err == nil {
 			_ = conn.Close()
-			return "http://" + address
+			return address
 		}
 		time.Sleep(50 * time.Millisecond)
 	}

@@ -10,14 +10,14 @@ import (
 	"github.com/naeel/sless/api/v1alpha1"
 )
 
-// JobWrapper builds a FunctionJob step by step.
-type JobWrapper struct {
+// FunctionJobWrapper builds a FunctionJob step by step.
+type FunctionJobWrapper struct {
 	fj v1alpha1.FunctionJob
 }
 
-// MakeJob starts a FunctionJob of a Function, declared and not run.
-func MakeJob(name, namespace, function string) *JobWrapper {
-	return &JobWrapper{fj: v1alpha1.FunctionJob{
+// MakeFunctionJob starts a FunctionJob of a Function, declared and not run.
+func MakeFunctionJob(name, namespace, function string) *FunctionJobWrapper {
+	return &FunctionJobWrapper{fj: v1alpha1.FunctionJob{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "FunctionJob"},
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace},
 		Spec:       v1alpha1.FunctionJobSpec{FunctionRef: v1alpha1.FunctionReference{Name: function}},
@@ -25,46 +25,46 @@ func MakeJob(name, namespace, function string) *JobWrapper {
 }
 
 // Obj returns the FunctionJob.
-func (w *JobWrapper) Obj() *v1alpha1.FunctionJob { return w.fj.DeepCopy() }
+func (w *FunctionJobWrapper) Obj() *v1alpha1.FunctionJob { return w.fj.DeepCopy() }
 
 // UID sets the UID, as the API server would.
-func (w *JobWrapper) UID(uid string) *JobWrapper {
+func (w *FunctionJobWrapper) UID(uid string) *FunctionJobWrapper {
 	w.fj.UID = types.UID(uid)
 	return w
 }
 
 // Generation sets the generation, as the API server would.
-func (w *JobWrapper) Generation(generation int64) *JobWrapper {
+func (w *FunctionJobWrapper) Generation(generation int64) *FunctionJobWrapper {
 	w.fj.Generation = generation
 	return w
 }
 
 // Run asks for a run.
-func (w *JobWrapper) Run(id int64) *JobWrapper {
+func (w *FunctionJobWrapper) Run(id int64) *FunctionJobWrapper {
 	w.fj.Spec.RunID = id
 	return w
 }
 
 // Event sets the event.
-func (w *JobWrapper) Event(event string) *JobWrapper {
+func (w *FunctionJobWrapper) Event(event string) *FunctionJobWrapper {
 	w.fj.Spec.Event = &runtime.RawExtension{Raw: []byte(event)}
 	return w
 }
 
 // Timeout sets the timeout of an attempt.
-func (w *JobWrapper) Timeout(seconds int32) *JobWrapper {
+func (w *FunctionJobWrapper) Timeout(seconds int32) *FunctionJobWrapper {
 	w.fj.Spec.TimeoutSeconds = new(seconds)
 	return w
 }
 
 // Retries sets how often a failed attempt is followed by another.
-func (w *JobWrapper) Retries(n int32) *JobWrapper {
+func (w *FunctionJobWrapper) Retries(n int32) *FunctionJobWrapper {
 	w.fj.Spec.Retries = n
 	return w
 }
 
 // TTL sets how long a finished FunctionJob is kept.
-func (w *JobWrapper) TTL(seconds int32) *JobWrapper {
+func (w *FunctionJobWrapper) TTL(seconds int32) *FunctionJobWrapper {
 	w.fj.Spec.TTLSecondsAfterFinished = new(seconds)
 	return w
 }

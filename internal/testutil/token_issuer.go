@@ -6,6 +6,8 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/sha256"
+	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -27,7 +29,34 @@ func NewTokenIssuer() (*TokenIssuer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making the key: %w", err)
 	}
-	return &TokenIssuer{key: key, id: rand.Text()}, nil
+	return issuerWith(key)
+}
+
+// TokenIssuerOf returns the issuer whose Key was given, so that several processes sign what one of them publishes.
+func TokenIssuerOf(der []byte) (*TokenIssuer, error) {
+	key, err := x509.ParseECPrivateKey(der)
+	if err != nil {
+		return nil, fmt.Errorf("reading the key: %w", err)
+	}
+	return issuerWith(key)
+}
+
+func issuerWith(key *ecdsa.PrivateKey) (*TokenIssuer, error) {
+	point, err := key.PublicKey.Bytes()
+	if err != nil {
+		return nil, fmt.Errorf("encoding the public key: %w", err)
+	}
+	id := sha256.Sum256(point)
+	return &TokenIssuer{key: key, id: base64.RawURLEncoding.EncodeToString(id[:])}, nil
+}
+
+// Key returns the private key, DER encoded.
+func (i *TokenIssuer) Key() ([]byte, error) {
+	der, err := x509.MarshalECPrivateKey(i.key)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the key: %w", err)
+	}
+	return der, nil
 }
 
 // ServeHTTP answers with the key set (RFC 7517), at whatever path.

@@ -46,16 +46,3 @@ func (w *TriggerWrapper) Event(event string) *TriggerWrapper {
 	w.trigger.Spec.Cron.Event = &runtime.RawExtension{Raw: []byte(event)}
 	return w
 }
-
-// MakeFunctionJob returns a FunctionJob. No event is none.
-func MakeFunctionJob(name, namespace, function string, runID int64, event string) *v1alpha1.FunctionJob {
-	job := &v1alpha1.FunctionJob{
-		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "FunctionJob"},
-		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace},
-		Spec:       v1alpha1.FunctionJobSpec{FunctionRef: v1alpha1.FunctionReference{Name: function}, RunID: runID},
-	}
-	if event != "" {
-		job.Spec.Event = &runtime.RawExtension{Raw: []byte(event)}
-	}
-	return job
-}

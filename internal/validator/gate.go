@@ -25,7 +25,9 @@ const (
 	// rememberedFor is how long a definite verdict is taken from memory. After that the store is asked again.
 	rememberedFor = 24 * time.Hour
 	// softRememberedFor is how long a review without a verdict stands, so that callers that come again do not ask at once.
-	softRememberedFor = 30 * time.Second
+	// Code that is held back waits at least as long when the model is there again. A model that stays away is left alone by
+	// rest.
+	softRememberedFor = 10 * time.Second
 	// auditedFor is how long a recurring refusal is not written into the log again.
 	auditedFor = 24 * time.Hour
 	// versionOfProtocol is raised when the fence or the form of the answer changes in a way that asks for new verdicts.
@@ -325,10 +327,10 @@ func (g *Gate) ask(ctx context.Context, s Submission, files map[string]string) V
 		return softFail(failed.Cause)
 	}
 	g.rest.ended("", now)
-	if reason = cleanReason(reason); safe {
+	if safe {
 		return Verdict{Outcome: Accepted}
 	}
-	if reason == "" {
+	if reason = cleanReason(withoutCode(reason, files)); reason == "" {
 		reason = noReason
 	}
 	return Verdict{Outcome: Rejected, Message: reason}
@@ -365,5 +367,5 @@ func (g *Gate) audit(s Submission, v Verdict) {
 		g.audited.Add(key, true, auditedFor)
 	}
 	g.opt.Log.Info("Refusing code after a review", "audit", true, "function", s.object(), "digest", s.Digest,
-		"runtime", s.Runtime, "model", g.cfg.Model, "reason", v.Message)
+		"runtime", s.Runtime, "model", g.cfg.Model, "reason", v.Message, "dryRun", s.KeptOnly)
 }

@@ -547,10 +547,11 @@ func TestNoRestFromBadAnswers(t *testing.T) {
 // TestAudit has a refusal told in the log, with the digest and never with the code or the key.
 func TestAudit(t *testing.T) {
 	t.Parallel()
-	_, cfg := startModel(t, slesstest.ModelRejects("mines\ncoins \x1b[31m"+strings.Repeat("x", 1000)))
+	_, cfg := startModel(t, slesstest.ModelRejects(
+		"mines\ncoins \x1b[31mby run(\"stratum-secret-code-of-the-pool\") "+strings.Repeat("x", 1000)))
 	log := &lines{}
 	g := newGate(t, cfg, Options{Log: log.logger()})
-	s := submission("stratum-secret-code")
+	s := submission("stratum-secret-code-of-the-pool")
 	s.Digest = codeDigest
 	for range 2 {
 		review(t, g, s)
@@ -567,13 +568,18 @@ func TestAudit(t *testing.T) {
 		t.Fatalf("a recurring refusal gave %d lines more, want 1", len(got)-2)
 	}
 	line := got[2]
-	for _, part := range []string{`"audit"=true`, `"function"="shop/cart"`, codeDigest, `"reason"="mines coins [31mxxx`} {
+	for _, part := range []string{`"audit"=true`, `"function"="shop/cart"`, codeDigest, `"reason"="mines coins [31mby run(\"[code]\") xxx`} {
 		if !strings.Contains(line, part) {
 			t.Errorf("the line has no %s: %s", part, line)
 		}
 	}
 	if len(line) > 2*MaxReasonBytes+400 {
 		t.Errorf("the line has %d bytes", len(line))
+	}
+	s.Recurring, s.KeptOnly = false, true
+	review(t, g, s)
+	if got := log.with(`"dryRun"=true`); len(got) != 1 {
+		t.Errorf("a dry run gave %q", got)
 	}
 	for _, part := range []string{"stratum", "sk-secret", "\x1b", "\n"} {
 		if len(log.with(part)) > 0 {

@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/url"
 	"strings"
@@ -21,32 +20,8 @@ func measureSteady(ctx context.Context, b *bench, runs int) ([]*table, error) {
 	if ok, err := b.hasAutoscaler("steady"); !ok {
 		return nil, err
 	}
-	gen := chooseGenerator(ctx, b.say)
-	summary := &table{
-		block: "steady",
-		title: fmt.Sprintf("Warm calls through the gateway, under %s, %d × %s each", gen, runs, b.opts.duration),
-		columns: []string{
-			"function", "connections", "requests/s", "min–max", "p50", "p99", "failures", "requests/s of the fixed one's",
-		},
-	}
-	for _, p := range b.programs() {
-		targets, err := b.steadyTargets(ctx, p)
-		if errors.Is(err, errElsewhere) {
-			b.say("Leaving steady out: %v", err)
-			return nil, nil
-		}
-		if err != nil {
-			return []*table{summary}, err
-		}
-		for _, connections := range []int{1, 32} {
-			loads, err := b.loadInTurns(ctx, gen, targets, connections, runs)
-			summary.rows = append(summary.rows, warmRows(p.runtime, targets, connections, loads)...)
-			if err != nil {
-				return []*table{summary}, err
-			}
-		}
-	}
-	return []*table{summary}, nil
+	return b.compareWays(ctx, runs, "steady", "Warm calls through the gateway", "function", "requests/s of the fixed one's",
+		b.steadyTargets)
 }
 
 // steadyTargets deploys a function with one replica and one that scales, but not above one replica.

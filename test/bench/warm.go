@@ -46,24 +46,30 @@ type generator interface {
 	run(ctx context.Context, address string, connections int, duration time.Duration) (load, error)
 }
 
-// measureWarm loads each function through the gateway, through its Service and straight at its pod, in turns, so that
-// what else the machine does hits all three alike.
+// measureWarm loads each function through the gateway, through its Service and straight at its pod.
 func measureWarm(ctx context.Context, b *bench, runs int) ([]*table, error) {
+	return b.compareWays(ctx, runs, "warm", "Warm calls", "call", "requests/s of the pod's", b.warmTargets)
+}
+
+// compareWays loads the targets of each program in turns, so that what else the machine does hits all of them alike. The
+// table's first column is called subject, its last one is the share of the first target's calls.
+func (b *bench) compareWays(
+	ctx context.Context, runs int, block, title, subject, share string,
+	targetsOf func(context.Context, program) ([]target, error),
+) ([]*table, error) {
 	gen := chooseGenerator(ctx, b.say)
 	summary := &table{
-		block: "warm",
-		title: fmt.Sprintf("Warm calls, under %s, %d × %s each", gen, runs, b.opts.duration),
-		columns: []string{
-			"call", "connections", "requests/s", "min–max", "p50", "p99", "failures", "requests/s of the pod's",
-		},
+		block:   block,
+		title:   fmt.Sprintf("%s, under %s, %d × %s each", title, gen, runs, b.opts.duration),
+		columns: []string{subject, "connections", "requests/s", "min–max", "p50", "p99", "failures", share},
 	}
 	for _, p := range b.programs() {
-		targets, err := b.warmTargets(ctx, p)
+		targets, err := targetsOf(ctx, p)
+		if errors.Is(err, errElsewhere) {
+			b.say("Leaving %s out: %v", block, err)
+			return nil, nil
+		}
 		if err != nil {
-			if errors.Is(err, errElsewhere) {
-				b.say("Leaving warm out: %v", err)
-				return nil, nil
-			}
 			return []*table{summary}, err
 		}
 		for _, connections := range []int{1, 32} {

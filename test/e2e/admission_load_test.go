@@ -9,12 +9,9 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/naeel/sless/internal/testutil"
@@ -28,7 +25,6 @@ const (
 
 // admissionLoad applies right and wrong objects without a pause and counts what the API server says.
 type admissionLoad struct {
-	client    client.Client
 	namespace string
 
 	mu sync.Mutex
@@ -41,12 +37,7 @@ type admissionLoad struct {
 // startLoad applies until the returned function is called.
 func startLoad(ctx context.Context, namespace string) (*admissionLoad, func()) {
 	GinkgoHelper()
-	cfg, err := clientConfig().ClientConfig()
-	Expect(err).NotTo(HaveOccurred())
-	cfg.QPS = -1
 	l := &admissionLoad{namespace: namespace}
-	l.client, err = client.New(cfg, client.Options{Scheme: k8s.Scheme()})
-	Expect(err).NotTo(HaveOccurred())
 	ctx, cancel := context.WithCancel(ctx)
 	group := sync.WaitGroup{}
 	for i := range appliers {
@@ -61,10 +52,10 @@ func startLoad(ctx context.Context, namespace string) (*admissionLoad, func()) {
 
 // applyOnce applies a right Function and a right FunctionJob on a dry run, so that nothing piles up, and a wrong Trigger.
 func (l *admissionLoad) applyOnce(ctx context.Context, name string) {
-	l.note(ctx, true, l.client.Create(ctx, python(l.namespace, name, v1), client.DryRunAll))
-	job := testutil.MakeFunctionJob(name, l.namespace, "hello", 0, `{"n":1}`)
-	l.note(ctx, true, l.client.Create(ctx, job, client.DryRunAll))
-	l.note(ctx, false, l.client.Create(ctx, nightly(l.namespace, name).Cron("nonsense", "").Obj()))
+	l.note(ctx, true, k8s.Create(ctx, python(l.namespace, name, v1), client.DryRunAll))
+	job := testutil.MakeFunctionJob(name, l.namespace, "hello").Event(`{"n":1}`).Obj()
+	l.note(ctx, true, k8s.Create(ctx, job, client.DryRunAll))
+	l.note(ctx, false, k8s.Create(ctx, nightly(l.namespace, name).Cron("nonsense", "").Obj()))
 }
 
 func (l *admissionLoad) note(ctx context.Context, right bool, err error) {
@@ -129,7 +120,7 @@ var _ = Describe("Applies while the webhook server restarts", Serial, func() {
 		scaleManager(ctx, 2)
 		load, stop := startLoad(ctx, newNamespace(ctx))
 		load.goOn()
-		killOneManager(ctx)
+		killManager(ctx)
 		load.goOn()
 		scaleManager(ctx, 2)
 		load.goOn()
@@ -138,29 +129,3 @@ var _ = Describe("Applies while the webhook server restarts", Serial, func() {
 		Expect(load.wrong).To(BeEmpty())
 	})
 })
-
-// rollManager replaces the managers as an upgrade does, and waits until it is through.
-func rollManager(ctx context.Context) {
-	GinkgoHelper()
-	manager := &appsv1.Deployment{}
-	Expect(k8s.Get(ctx, managerKey, manager)).To(Succeed())
-	Expect(k8s.Patch(ctx, manager, mergePatch(fmt.Sprintf(
-		`{"spec":{"template":{"metadata":{"annotations":{"e2e/rolled-at":%q}}}}}`, time.Now().Format(time.RFC3339Nano))))).To(Succeed())
-	Eventually(func() bool {
-		now := &appsv1.Deployment{}
-		Expect(k8s.Get(ctx, managerKey, now)).To(Succeed())
-		s := now.Status
-		return s.ObservedGeneration >= manager.Generation && s.UpdatedReplicas == s.Replicas && s.AvailableReplicas == s.Replicas
-	}).Should(BeTrue())
-	scaleManager(ctx, 1) // also waits until the old one is gone
-}
-
-// killOneManager removes a manager's pod without giving it time.
-func killOneManager(ctx context.Context) {
-	GinkgoHelper()
-	pods := &corev1.PodList{}
-	labels := client.MatchingLabels{"control-plane": "controller-manager"}
-	Expect(k8s.List(ctx, pods, client.InNamespace(managerKey.Namespace), labels)).To(Succeed())
-	Expect(pods.Items).NotTo(BeEmpty())
-	Expect(k8s.Delete(ctx, &pods.Items[0], client.GracePeriodSeconds(0))).To(Succeed())
-}

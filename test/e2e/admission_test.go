@@ -5,12 +5,14 @@
 package e2e
 
 import (
+	"bytes"
 	"context"
 	"strings"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	appsv1 "k8s.io/api/apps/v1"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
@@ -30,7 +32,7 @@ var _ = Describe("A mistake", func() {
 		namespace := newNamespace(ctx)
 		variable := python(namespace, "hello", v1)
 		variable.Spec.Env = []corev1.EnvVar{{Name: "MY VAR", Value: "1"}}
-		tooLong := testutil.MakeFunctionJob(strings.Repeat("j", 53), namespace, "hello", 0, "")
+		tooLong := testutil.MakeFunctionJob(strings.Repeat("j", 53), namespace, "hello").Obj()
 		for _, tc := range []struct {
 			obj   client.Object
 			words []string
@@ -84,11 +86,11 @@ var _ = Describe("A mistake", func() {
 })
 
 var _ = Describe("A cluster whose sless is down", Serial, func() {
-	It("refuses changes with a clear error, and can be cleaned up all the same", func(ctx SpecContext) {
+	It("refuses changes with a clear error, can be cleaned up all the same, and comes back with a certificate that lasts", func(ctx SpecContext) {
 		namespace := newNamespace(ctx)
 		fn := python(namespace, "hello", v1)
 		create(ctx, fn)
-		trigger, job := nightly(namespace, "t").Obj(), testutil.MakeFunctionJob("j", namespace, "hello", 0, "")
+		trigger, job := nightly(namespace, "t").Obj(), testutil.MakeFunctionJob("j", namespace, "hello").Obj()
 		Expect(k8s.Create(ctx, trigger)).To(Succeed())
 		Expect(k8s.Create(ctx, job)).To(Succeed())
 		stopManager(ctx)
@@ -105,43 +107,82 @@ var _ = Describe("A cluster whose sless is down", Serial, func() {
 			Expect(client.IgnoreNotFound(err)).To(Succeed())
 			Eventually(gone(ctx, obj)).Should(BeTrue())
 		}
+
+		By("starting with a certificate that is about to end")
+		ending := endingCertificate(ctx)
+		scaleManager(ctx, 1)
+		Eventually(applies(ctx, namespace)).Should(Succeed())
+		replaced := certificateInUse(ctx)
+		Expect(replaced).NotTo(Equal(ending))
+
+		By("being given another one while it runs")
+		before := managerPods(ctx)
+		ending = endingCertificate(ctx)
+		Eventually(func() string { return certificateInUse(ctx) }).ShouldNot(BeElementOf(ending, replaced, ""))
+		Eventually(func() error { return apply(ctx, namespace) }).Should(Succeed())
+		Expect(managerPods(ctx)).To(Equal(before), "no pod may have been started anew")
 	})
 })
 
+// endingCertificate makes authority and certificate of the webhooks such that they end tomorrow. It returns the authority.
+func endingCertificate(ctx context.Context) string {
+	GinkgoHelper()
+	tomorrow := time.Now().Add(24 * time.Hour)
+	secret := &corev1.Secret{}
+	Expect(k8s.Get(ctx, certificateKey, secret)).To(Succeed())
+	base := secret.DeepCopy()
+	secret.Data = testutil.WebhookCertificate(tomorrow, tomorrow, "sless-webhook-service.sless-system.svc")
+	Expect(k8s.Patch(ctx, secret, client.MergeFrom(base))).To(Succeed())
+	return string(secret.Data["ca.crt"])
+}
+
+// certificateInUse returns the authority that the Secret holds and that the API server was told of, or nothing while those
+// differ.
+func certificateInUse(ctx context.Context) string {
+	GinkgoHelper()
+	secret, hooks := &corev1.Secret{}, &admissionv1.ValidatingWebhookConfiguration{}
+	Expect(k8s.Get(ctx, certificateKey, secret)).To(Succeed())
+	Expect(k8s.Get(ctx, client.ObjectKey{Name: "sless-validating-webhook-configuration"}, hooks)).To(Succeed())
+	Expect(hooks.Webhooks).NotTo(BeEmpty())
+	for _, hook := range hooks.Webhooks {
+		if !bytes.Equal(hook.ClientConfig.CABundle, secret.Data["ca.crt"]) {
+			return ""
+		}
+	}
+	return string(secret.Data["ca.crt"])
+}
+
+// apply has the API server ask the webhooks.
+func apply(ctx context.Context, namespace string) error {
+	return k8s.Create(ctx, nightly(namespace, "probe").Obj(), client.DryRunAll)
+}
+
+// applies is apply for a manager that is ready: the network may not know it yet, but its certificate is in order.
+func applies(ctx context.Context, namespace string) func() error {
+	return func() error {
+		err := apply(ctx, namespace)
+		if err != nil && strings.Contains(err.Error(), "x509") {
+			return StopTrying("the manager was ready before its certificate").Wrap(err)
+		}
+		return err
+	}
+}
+
+// managerPods returns the managers by name, with how often each was started anew.
+func managerPods(ctx context.Context) map[string]int32 {
+	GinkgoHelper()
+	pods := &corev1.PodList{}
+	labels := client.MatchingLabels{"control-plane": "controller-manager"}
+	Expect(k8s.List(ctx, pods, client.InNamespace(managerKey.Namespace), labels)).To(Succeed())
+	restarts := map[string]int32{}
+	for _, pod := range pods.Items {
+		for _, status := range pod.Status.ContainerStatuses {
+			restarts[pod.Name] += status.RestartCount
+		}
+	}
+	return restarts
+}
+
 func mergePatch(text string) client.Patch { return client.RawPatch(types.MergePatchType, []byte(text)) }
 
-var managerKey = client.ObjectKey{Namespace: "sless-system", Name: "sless-controller-manager"}
-
-// scaleManager sets the number of managers and waits until so many work, and no other.
-func scaleManager(ctx context.Context, replicas int32) {
-	GinkgoHelper()
-	manager := &appsv1.Deployment{}
-	Expect(k8s.Get(ctx, managerKey, manager)).To(Succeed())
-	base := manager.DeepCopy()
-	manager.Spec.Replicas = new(replicas)
-	Expect(k8s.Patch(ctx, manager, client.MergeFrom(base))).To(Succeed())
-	waitManagers(ctx, replicas)
-}
-
-// waitManagers waits until so many managers work, and no other: one that is on its way out still leads for a while.
-func waitManagers(ctx context.Context, replicas int32) {
-	GinkgoHelper()
-	labels := client.MatchingLabels{"control-plane": "controller-manager"}
-	Eventually(func() bool {
-		pods := &corev1.PodList{}
-		Expect(k8s.List(ctx, pods, client.InNamespace(managerKey.Namespace), labels)).To(Succeed())
-		for i := range pods.Items {
-			if !podReady(&pods.Items[i]) || pods.Items[i].DeletionTimestamp != nil {
-				return false
-			}
-		}
-		return len(pods.Items) == int(replicas)
-	}).Should(BeTrue())
-}
-
-// stopManager takes all managers down until the story ends.
-func stopManager(ctx context.Context) {
-	GinkgoHelper()
-	DeferCleanup(func(ctx SpecContext) { scaleManager(ctx, 1) })
-	scaleManager(ctx, 0)
-}
+var certificateKey = client.ObjectKey{Namespace: "sless-system", Name: "sless-webhook-certificate"}

@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
-	"os"
 	"sync/atomic"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -57,9 +56,7 @@ var _ = Describe("A fault of the platform during a build", Serial, func() {
 	})
 
 	It("(registry gone in the middle of a push) passes by itself when the registry is back", func(ctx SpecContext) {
-		if os.Getenv("SLESS_E2E_CLUSTER") == "current" {
-			Skip("the registry is cut off by this process, which the pods of another cluster cannot reach")
-		}
+		needsThisMachine("what cuts the registry off")
 		fn := function(newNamespace(ctx), "heavy", "nodejs20", map[string]string{
 			"package.json": `{"dependencies":{"slugify":"1.6.6"},
 				"scripts":{"preinstall":"head -c 60000000 /dev/urandom > /app/heavy.bin"}}`,
@@ -68,9 +65,12 @@ var _ = Describe("A fault of the platform during a build", Serial, func() {
 		mend := cut(ctx, "registry")
 		proxy := startFailingRegistry(ctx, 10<<20)
 		Expect(k8s.Create(ctx, fn)).To(Succeed())
+		By("waiting until the push has begun")
 		Eventually(proxy.failed.Load).WithTimeout(buildEnd).Should(BeTrue(), "the push must have begun")
+		By("waiting until the fault is told")
 		Eventually(ready(ctx, fn)).WithTimeout(buildEnd).Should(Equal("False/" + v1alpha1.ReasonRegistryUnavailable))
 		Expect(condition(ctx, fn, v1alpha1.ConditionReconciling).Status).To(Equal(metav1.ConditionTrue))
+		By("mending it")
 		proxy.remove(ctx)
 		mend()
 		waitReady(ctx, fn)

@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"os"
 	"strings"
 	"sync/atomic"
 
@@ -27,9 +26,7 @@ import (
 
 var _ = Describe("A build from a private Python index", func() {
 	It("gets wheels with a login that no image carries, and believes a hash only when it is right", func(ctx SpecContext) {
-		if os.Getenv("SLESS_E2E_CLUSTER") == "current" {
-			Skip("the index runs in this process, which the pods of another cluster cannot reach")
-		}
+		needsThisMachine("the index")
 		index := startPythonIndex("sless", "t0ken")
 		namespace := newNamespace(ctx)
 		Expect(k8s.Create(ctx, &corev1.Secret{

@@ -21,7 +21,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/authn"
@@ -30,7 +29,6 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -42,30 +40,29 @@ import (
 	"github.com/naeel/sless/internal/objectstore"
 )
 
-// The manager of the cluster has a registry without a login, so this story runs the Job of a build by itself.
+// The registry of the cluster speaks plain HTTP, so this story runs the Job of a build by itself.
 var _ = Describe("The Job of a build", func() {
 	It("works with a registry that wants a login and has a certificate of its own", func(ctx SpecContext) {
-		if os.Getenv("SLESS_E2E_CLUSTER") == "current" {
-			Skip("the registry runs in this process, which the pods of another cluster cannot reach")
-		}
+		needsThisMachine("the registry")
 		private := startPrivateRegistry()
-		base := private.take(ctx, serviceAddress(ctx, "registry")+"/sless-runtime-nodejs24:v0.1.0")
+		platform := readOperator(ctx)
+		base := private.take(ctx, platform.Registry.Host+"/sless-runtime-nodejs24:v0.1.0")
 		packed, err := archive.FromFiles(map[string]string{
 			"Dockerfile": "FROM " + base + "\nUSER 0:0\nRUN echo built > /app/result\nUSER 65532:65532\n",
 		}, archive.Options{})
 		Expect(err).NotTo(HaveOccurred())
-		manager := &appsv1.Deployment{}
-		Expect(k8s.Get(ctx, client.ObjectKey{Namespace: "sless-system", Name: "sless-controller-manager"}, manager)).To(Succeed())
 		key := naming.Key("e2e", fmt.Sprint(time.Now().UnixNano()))
 		options := resources.BuildOptions{
 			Namespace: buildsNamespace, Key: key, Base: base, Target: private.host + "/deps:" + key,
 			ContextKey: storeContext(ctx, packed), ContextDigest: packed.Digest,
-			KanikoImage: "sless.local/kaniko:v1.24.0", BuilderImage: manager.Spec.Template.Spec.Containers[0].Image,
+			KanikoImage: platform.Builds.KanikoImage, BuilderImage: platform.builderImage,
+			ImagePullSecret: platform.Builds.ImagePullSecretName,
 			StoreEnv: []corev1.EnvVar{
-				{Name: "S3_ENDPOINT", Value: "s3.sless-demo.svc.cluster.local:7070"}, {Name: "S3_BUCKET", Value: "sless"},
-				{Name: "S3_REGION", Value: "us-east-1"}, {Name: "S3_PATH_STYLE", Value: "true"}, {Name: "S3_INSECURE", Value: "true"},
+				{Name: "S3_ENDPOINT", Value: platform.ObjectStore.Endpoint}, {Name: "S3_BUCKET", Value: "sless"},
+				{Name: "S3_REGION", Value: "us-east-1"}, {Name: "S3_PATH_STYLE", Value: "true"},
 			},
-			StoreSecret: "sless-object-store", PushSecret: "e2e-" + key, Authorities: []string{resources.RegistryAuthority},
+			StoreSecret: "sless-object-store", PushSecret: "e2e-" + key,
+			Authorities:    []string{resources.RegistryAuthority, resources.StoreAuthority},
 			TimeoutSeconds: 600,
 		}
 		login := &corev1.Secret{
@@ -84,6 +81,7 @@ var _ = Describe("The Job of a build", func() {
 		})
 		Expect(k8s.Create(ctx, resources.BuildAuthorities(job, map[string]string{
 			resources.RegistryAuthority: private.authority,
+			resources.StoreAuthority:    string(secretOf(ctx, systemNamespace, "sless-object-store")["ca.crt"]),
 		}))).To(Succeed())
 		Eventually(func() []batchv1.JobConditionType {
 			Expect(k8s.Get(ctx, client.ObjectKeyFromObject(job), job)).To(Succeed())
@@ -112,24 +110,10 @@ func podsOf(ctx context.Context, job *batchv1.Job) string {
 	return text
 }
 
-// serviceAddress is that of a Service of the demo as this machine, the node, sees it.
-func serviceAddress(ctx context.Context, name string) string {
-	GinkgoHelper()
-	service := &corev1.Service{}
-	Expect(k8s.Get(ctx, client.ObjectKey{Namespace: "sless-demo", Name: name}, service)).To(Succeed())
-	return fmt.Sprintf("%s:%d", service.Spec.ClusterIP, service.Spec.Ports[0].Port)
-}
-
 // storeContext puts a build context into the demo's object store and returns its key.
 func storeContext(ctx context.Context, packed *archive.Archive) string {
 	GinkgoHelper()
-	secret := &corev1.Secret{}
-	Expect(k8s.Get(ctx, client.ObjectKey{Namespace: buildsNamespace, Name: "sless-object-store"}, secret)).To(Succeed())
-	store, err := objectstore.New(objectstore.Config{
-		Endpoint: serviceAddress(ctx, "s3"), Region: "us-east-1", Bucket: "sless", PathStyle: true, Insecure: true,
-		AccessKey: string(secret.Data["accessKey"]), SecretKey: string(secret.Data["secretKey"]),
-	})
-	Expect(err).NotTo(HaveOccurred())
+	store := connectStore(ctx)
 	key := objectstore.CodeKey("e2e-login", packed.Digest)
 	Expect(store.Put(ctx, key, bytes.NewReader(packed.Data), int64(len(packed.Data)), nil)).To(Succeed())
 	DeferCleanup(func(ctx SpecContext) { Expect(store.Delete(ctx, key)).To(Succeed()) })
@@ -184,7 +168,7 @@ func (p *privateRegistry) take(ctx context.Context, ref string) string {
 	GinkgoHelper()
 	from, err := name.ParseReference(ref, name.Insecure)
 	Expect(err).NotTo(HaveOccurred())
-	img, err := remote.Image(from, remote.WithContext(ctx))
+	img, err := remote.Image(from, remote.WithContext(ctx), remote.WithAuthFromKeychain(registryLogin(ctx)))
 	Expect(err).NotTo(HaveOccurred())
 	to, err := name.NewTag(p.host + "/runtime:v1")
 	Expect(err).NotTo(HaveOccurred())

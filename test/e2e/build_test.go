@@ -15,7 +15,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"os"
 	"strings"
 	"sync/atomic"
 
@@ -23,7 +22,6 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 )
 
 // nodeAddress is this machine as the pods of the local cluster see it.
@@ -31,9 +29,7 @@ const nodeAddress = "10.244.0.1"
 
 var _ = Describe("A build", func() {
 	It("installs from a private index with a Secret, and the image does not carry it", func(ctx SpecContext) {
-		if os.Getenv("SLESS_E2E_CLUSTER") == "current" {
-			Skip("the index runs in this process, which the pods of another cluster cannot reach")
-		}
+		needsThisMachine("the index")
 		index := startNPMIndex("t0ken")
 		namespace := newNamespace(ctx)
 		fn := function(namespace, "private", "nodejs20", map[string]string{
@@ -69,26 +65,6 @@ var _ = Describe("A build", func() {
 		Expect(k8s.Delete(ctx, fn)).To(Succeed())
 		Eventually(gone(ctx, fn)).Should(BeTrue())
 		Eventually(gone(ctx, &jobs[0])).Should(BeTrue())
-	})
-
-	It("goes on when the manager is killed meanwhile, and is not doubled", Serial, func(ctx SpecContext) {
-		fn := function(newNamespace(ctx), "patient", "nodejs20", map[string]string{
-			"package.json": `{"dependencies":{"slugify":"1.6.3"},"scripts":{"preinstall":"sleep 10"}}`,
-			"handler.js":   "exports.handle = () => require('slugify')('picked up')",
-		})
-		Expect(k8s.Create(ctx, fn)).To(Succeed())
-		Eventually(ready(ctx, fn)).Should(Equal("Unknown/Building"))
-		Eventually(func() int { return len(buildsOf(ctx, fn)) }).Should(Equal(1))
-		builds := map[types.UID]bool{buildsOf(ctx, fn)[0].UID: true}
-		restartManager(ctx)
-		Eventually(func() string {
-			for _, job := range buildsOf(ctx, fn) {
-				builds[job.UID] = true
-			}
-			return ready(ctx, fn)()
-		}).WithTimeout(buildEnd).Should(Equal("True/Ready"))
-		Expect(builds).To(HaveLen(1), "a second build was started")
-		answers(ctx, fn, "picked-up")
 	})
 
 	It("gives install scripts nothing to steal", func(ctx SpecContext) {

@@ -10,16 +10,14 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
-	"strings"
 	"time"
 
+	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -32,13 +30,12 @@ import (
 // cleanedUp is long against the times that config/local sets for the clean-up.
 const cleanedUp = 6 * time.Minute
 
-var _ = Describe("The clean-up", Ordered, func() {
-	const subject = "e2e-cleanup"
+// What waits for minutes begins first.
+var _ = Describe("The clean-up", SpecPriority(1), func() {
 	var (
-		platform *platformServers
-		issuer   *tokenIssuer
+		platform          *platformServers
+		tenant, namespace string
 	)
-	namespace := naming.TenantNamespace(subject)
 	slug := func(version, word string) []byte {
 		return zipOf(map[string]string{
 			"package.json": fmt.Sprintf(`{"dependencies":{"slugify":"%s"}}`, version),
@@ -47,7 +44,7 @@ var _ = Describe("The clean-up", Ordered, func() {
 	}
 	upload := func(ctx context.Context, fn *v1alpha1.Function, code []byte, want string) {
 		GinkgoHelper()
-		answer := issuer.upload(ctx, namespace, fn.Name, subject, code)
+		answer := issuer.upload(ctx, namespace, fn.Name, tenant, code)
 		Expect(answer.status).To(Equal(http.StatusOK), answer.body)
 		waitReady(ctx, fn)
 		answers(ctx, fn, want)
@@ -60,21 +57,9 @@ var _ = Describe("The clean-up", Ordered, func() {
 		return fn
 	}
 
-	BeforeAll(func(ctx SpecContext) {
-		if os.Getenv("SLESS_E2E_CLUSTER") == "current" {
-			Skip("the registry and the object store of another cluster cannot be looked at from here")
-		}
-		platform, issuer = connectPlatform(ctx), startIssuer()
-		err := k8s.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
-		if err != nil && !apierrors.IsAlreadyExists(err) {
-			Expect(err).NotTo(HaveOccurred())
-		}
-		DeferCleanup(func(ctx SpecContext) {
-			if CurrentSpecReport().Failed() {
-				describe(ctx, namespace)
-			}
-			removeNamespace(ctx, namespace)
-		})
+	BeforeEach(func(ctx SpecContext) {
+		tenant, namespace = newTenant(ctx)
+		platform = connectPlatform(ctx)
 	})
 
 	It("removes what a deleted function leaves, and nothing that another one uses", func(ctx SpecContext) {
@@ -87,11 +72,19 @@ var _ = Describe("The clean-up", Ordered, func() {
 		Expect(platform.tags(ctx, namespace, "deps")).To(HaveLen(2))
 
 		Expect(k8s.Delete(ctx, first)).To(Succeed())
-		Eventually(func() []string { return platform.tags(ctx, namespace, "first") }).WithTimeout(cleanedUp).Should(BeEmpty())
-		Eventually(func() []string { return platform.tags(ctx, namespace, "deps") }).WithTimeout(cleanedUp).Should(HaveLen(1))
 		code := objectstore.CodeKey(namespace, current(ctx, second).Spec.Source.Upload.SHA256)
+		tags := func(repository string) func() []string {
+			return func() []string {
+				Expect(platform.objects(ctx, namespace)).To(ContainElement(code), "what the second function needs is never removed")
+				return platform.tags(ctx, namespace, repository)
+			}
+		}
+		By("waiting until its images are gone")
+		Eventually(tags("first")).WithTimeout(cleanedUp).Should(BeEmpty())
+		By("waiting until the dependencies are gone that only it used")
+		Eventually(tags("deps")).WithTimeout(cleanedUp).Should(HaveLen(1))
+		By("waiting until its code is gone")
 		Eventually(func() []string { return platform.objects(ctx, namespace) }).WithTimeout(cleanedUp).Should(ConsistOf(code))
-		Consistently(func() []string { return platform.objects(ctx, namespace) }, 30*time.Second).Should(ConsistOf(code))
 
 		By("starting the other one's pod again, and pulling all of its image")
 		old := deploymentOf(ctx, second).Generation
@@ -114,17 +107,23 @@ var _ = Describe("The clean-up", Ordered, func() {
 	})
 
 	It("leaves nothing of the last function, which can then be made anew", func(ctx SpecContext) {
-		second := uploaded(namespace, "second")
-		Expect(k8s.Delete(ctx, second)).To(Succeed())
+		last := node(ctx, "last")
+		upload(ctx, last, slug("1.6.6", "Up"), "Clean-Up")
+		upload(ctx, last, slug("1.6.6", "Once More"), "Clean-Once-More")
+		Expect(k8s.Delete(ctx, last)).To(Succeed())
+		By("waiting until its code is gone")
 		Eventually(func() []string { return platform.objects(ctx, namespace) }).WithTimeout(cleanedUp).Should(BeEmpty())
-		for _, repository := range []string{"second", "deps"} {
+		for _, repository := range []string{"last", "deps"} {
+			By("waiting until the images are gone: " + repository)
 			Eventually(func() []string { return platform.tags(ctx, namespace, repository) }).WithTimeout(cleanedUp).Should(BeEmpty())
 		}
+		By("waiting until nobody remembers it")
 		Eventually(gone(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
 			Namespace: "sless-builds", Name: "sless-cleanup-" + namespace,
 		}})).WithTimeout(cleanedUp).Should(BeTrue())
 
-		upload(ctx, node(ctx, "second"), slug("1.6.6", "Up"), "Clean-Up")
+		By("making it anew")
+		upload(ctx, node(ctx, "last"), slug("1.6.6", "Up"), "Clean-Up")
 		Expect(platform.tags(ctx, namespace, "deps")).To(HaveLen(1))
 	})
 })
@@ -145,39 +144,27 @@ func pullOnNode(ctx context.Context, fn *v1alpha1.Function) {
 	}).Should(BeTrue())
 }
 
-// platformServers are the demo's registry and object store, as this machine reaches them.
+// platformServers are the demo's registry and object store.
 type platformServers struct {
-	registryName, registryAddress string
-	images                        *image.Registry
-	store                         *objectstore.S3
+	host   string
+	login  authn.Keychain
+	images *image.Registry
+	store  *objectstore.S3
 }
 
 func connectPlatform(ctx context.Context) *platformServers {
 	GinkgoHelper()
-	address := func(service string) string {
-		s := &corev1.Service{}
-		Expect(k8s.Get(ctx, client.ObjectKey{Namespace: "sless-demo", Name: service}, s)).To(Succeed())
-		return fmt.Sprintf("%s:%d", s.Spec.ClusterIP, s.Spec.Ports[0].Port)
-	}
-	secret := &corev1.Secret{}
-	Expect(k8s.Get(ctx, client.ObjectKey{Namespace: "sless-system", Name: "sless-object-store"}, secret)).To(Succeed())
-	p := &platformServers{
-		registryName: "registry.sless-demo.svc.cluster.local:5000", registryAddress: address("registry"),
-	}
+	registry := readOperator(ctx).Registry
+	p := &platformServers{host: registry.Host, login: registryLogin(ctx), store: connectStore(ctx)}
 	var err error
-	p.images, err = image.New(image.Config{Insecure: []string{p.registryAddress}})
-	Expect(err).NotTo(HaveOccurred())
-	p.store, err = objectstore.New(objectstore.Config{
-		Endpoint: address("s3"), Bucket: "sless", PathStyle: true, Insecure: true,
-		AccessKey: string(secret.Data["accessKey"]), SecretKey: string(secret.Data["secretKey"]),
-	})
+	p.images, err = image.New(image.Config{Insecure: registry.Insecure, Keychain: p.login})
 	Expect(err).NotTo(HaveOccurred())
 	return p
 }
 
 func (p *platformServers) tags(ctx context.Context, namespace, name string) []string {
 	GinkgoHelper()
-	tags, err := p.images.Tags(ctx, naming.CodeRepository(p.registryAddress, namespace, name), 100)
+	tags, err := p.images.Tags(ctx, naming.CodeRepository(p.host, namespace, name), 100)
 	Expect(err).NotTo(HaveOccurred())
 	return tags
 }
@@ -195,10 +182,9 @@ func (p *platformServers) objects(ctx context.Context, namespace string) []strin
 // pull reads an image with all of its layers, each against its digest.
 func (p *platformServers) pull(ctx context.Context, ref string) {
 	GinkgoHelper()
-	ref = strings.Replace(ref, p.registryName, p.registryAddress, 1)
 	parsed, err := name.ParseReference(ref, name.Insecure)
 	Expect(err).NotTo(HaveOccurred())
-	img, err := remote.Image(parsed, remote.WithContext(ctx))
+	img, err := remote.Image(parsed, remote.WithContext(ctx), remote.WithAuthFromKeychain(p.login))
 	Expect(err).NotTo(HaveOccurred())
 	layers, err := img.Layers()
 	Expect(err).NotTo(HaveOccurred())

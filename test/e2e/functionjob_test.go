@@ -139,9 +139,7 @@ func runningPod(ctx context.Context, fj *v1alpha1.FunctionJob) *corev1.Pod {
 
 func clientset() *kubernetes.Clientset {
 	GinkgoHelper()
-	cfg, err := clientConfig().ClientConfig()
-	Expect(err).NotTo(HaveOccurred())
-	set, err := kubernetes.NewForConfig(cfg)
+	set, err := kubernetes.NewForConfig(restConfig())
 	Expect(err).NotTo(HaveOccurred())
 	return set
 }
@@ -174,7 +172,7 @@ func leavesNothing(ctx context.Context, fj *v1alpha1.FunctionJob) {
 }
 
 var _ = Describe("A run of a function", func() {
-	It("migrates once, with the function's settings; kubectl wait sees the end, and the result is in the status", Serial, func(ctx SpecContext) {
+	It("migrates once, with the function's settings; kubectl wait sees the end, and the result is in the status", func(ctx SpecContext) {
 		namespace := newNamespace(ctx)
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "db", Namespace: namespace}, StringData: map[string]string{"user": "ada"}}
 		Expect(k8s.Create(ctx, secret)).To(Succeed())
@@ -198,14 +196,8 @@ var _ = Describe("A run of a function", func() {
 		logs := now.Status.Logs
 		Expect(logOf(ctx, logs.Namespace, logs.Pod)).To(ContainSubstring("attempt begins"))
 
-		By("applying the same again, and restarting the manager: it never runs twice")
-		uid := jobsOf(ctx, fj)[0].UID
-		restartManager(ctx)
-		Consistently(phase(ctx, fj), pause).Should(Equal("Succeeded 1"))
-		Expect(currentJob(ctx, fj).ResourceVersion).To(Equal(now.ResourceVersion))
-		job := jobsOf(ctx, fj)[0]
-		Expect(job.UID).To(Equal(uid))
 		By("deleting the Job by hand: it never runs twice")
+		job := jobsOf(ctx, fj)[0]
 		Expect(k8s.Delete(ctx, &job, client.PropagationPolicy(metav1.DeletePropagationBackground))).To(Succeed())
 		Consistently(func() int { return len(jobsOf(ctx, fj)) }, pause).Should(BeZero())
 		Expect(currentJob(ctx, fj).ResourceVersion).To(Equal(now.ResourceVersion))
@@ -343,14 +335,12 @@ var _ = Describe("A run of a function", func() {
 		Consistently(func() int { return len(jobsOf(ctx, twice)) }, pause).Should(BeZero())
 	})
 
-	It("goes on when the manager is killed at any moment of it", Serial, func(ctx SpecContext) {
+	It("waits for room in the quota, goes on though its function is switched off, and is removed after the time that is given", func(ctx SpecContext) {
 		fn := python(newNamespace(ctx), "steady", worker)
 		create(ctx, fn)
 		fj := jobOf(fn, "steady", `{"to":1}`)
 		Expect(k8s.Create(ctx, fj)).To(Succeed())
-		killManager(ctx)
 		Eventually(phase(ctx, fj)).Should(Equal("Succeeded 1"))
-		waitManagers(ctx, 1) // whose webhooks are asked when something is applied
 		By("having no room in the quota")
 		quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "full", Namespace: naming.DeployNamespace(fn.Namespace)}}
 		quota.Spec.Hard = corev1.ResourceList{corev1.ResourcePods: resource.MustParse("1")}
@@ -386,7 +376,7 @@ func kubectlWait(ctx context.Context, fj *v1alpha1.FunctionJob, condition string
 	cmd := exec.CommandContext(ctx, kubectl(), "wait", "--for=condition="+condition, "functionjob/"+fj.Name,
 		"-n", fj.Namespace, "--timeout=120s")
 	cmd.Env = os.Environ()
-	if os.Getenv("SLESS_E2E_CLUSTER") != "current" {
+	if !otherCluster() {
 		path, err := filepath.Abs(filepath.Join("..", "..", "bin", "cluster", "kubeconfig"))
 		Expect(err).NotTo(HaveOccurred())
 		cmd.Env = append(cmd.Env, "KUBECONFIG="+path)
@@ -411,15 +401,4 @@ func kubectl() string {
 	Expect(err).NotTo(HaveOccurred())
 	Expect(found).NotTo(BeEmpty(), "there is no kubectl in PATH and none in %s", cache)
 	return found[0]
-}
-
-// killManager kills the manager's pod without a word, as a node that dies does.
-func killManager(ctx context.Context) {
-	GinkgoHelper()
-	pods := &corev1.PodList{}
-	labels := client.MatchingLabels{"control-plane": "controller-manager"}
-	Expect(k8s.List(ctx, pods, client.InNamespace("sless-system"), labels)).To(Succeed())
-	for i := range pods.Items {
-		Expect(client.IgnoreNotFound(k8s.Delete(ctx, &pods.Items[i], client.GracePeriodSeconds(0)))).To(Succeed())
-	}
 }

@@ -8,7 +8,6 @@ import (
 	"context"
 	"net"
 	"net/http"
-	"os"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -27,9 +26,7 @@ import (
 
 var _ = Describe("A function in a git repository", func() {
 	BeforeEach(func() {
-		if os.Getenv("SLESS_E2E_CLUSTER") == "current" {
-			Skip("the git server runs in this process, which the pods of another cluster cannot reach")
-		}
+		needsThisMachine("the git server")
 	})
 
 	It("follows what is pushed, and a broken push leaves the old version answering", func(ctx SpecContext) {
@@ -69,19 +66,11 @@ var _ = Describe("A function in a git repository", func() {
 		Expect(get(ctx, fn).Body).To(Equal("three"))
 	})
 
-	It("is not fetched again when the manager is restarted", Serial, func(ctx SpecContext) {
+	It("leaves nothing in the builds namespace when it is deleted", func(ctx SpecContext) {
 		host := startGitHost()
 		host.Commit(map[string]string{"handler.py": v1})
 		fn := cloned(newNamespace(ctx), "patient-clone", host.url)
 		create(ctx, fn)
-		Eventually(func() bool { return condition(ctx, fn, v1alpha1.ConditionAvailable).Status == metav1.ConditionTrue }).Should(BeTrue())
-		jobs, before := fetchesOf(ctx, fn), current(ctx, fn).ResourceVersion
-		Expect(jobs).To(HaveLen(1))
-		restartManager(ctx)
-		Consistently(func() string { return current(ctx, fn).ResourceVersion }, pause).Should(Equal(before))
-		Expect(fetchUIDs(fetchesOf(ctx, fn))).To(Equal(fetchUIDs(jobs)))
-
-		By("deleting: nothing is left in the builds namespace")
 		pods := &corev1.PodList{}
 		ours := client.MatchingLabels{v1alpha1.LabelOwnerUID: string(current(ctx, fn).UID)}
 		Expect(k8s.List(ctx, pods, client.InNamespace("sless-builds"), ours)).To(Succeed())

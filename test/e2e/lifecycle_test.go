@@ -78,7 +78,7 @@ var _ = Describe("A user", func() {
 		answers(ctx, fn, "three")
 	})
 
-	It("applies the same twice, or restarts the manager: nothing is written", Serial, func(ctx SpecContext) {
+	It("applies the same twice: nothing is written", func(ctx SpecContext) {
 		fn := python(newNamespace(ctx), "still", v1)
 		create(ctx, fn)
 		before, deployment := current(ctx, fn), deploymentOf(ctx, fn)
@@ -86,7 +86,6 @@ var _ = Describe("A user", func() {
 		again.ResourceVersion = before.ResourceVersion
 		again.Finalizers = before.Finalizers
 		Expect(k8s.Update(ctx, again)).To(Succeed())
-		restartManager(ctx)
 		Consistently(func() string { return current(ctx, fn).ResourceVersion }, pause).Should(Equal(before.ResourceVersion))
 		Expect(deploymentOf(ctx, fn).ResourceVersion).To(Equal(deployment.ResourceVersion))
 	})
@@ -208,38 +207,4 @@ func replicaSetsOf(ctx context.Context, fn *v1alpha1.Function) []appsv1.ReplicaS
 	sets := &appsv1.ReplicaSetList{}
 	Expect(k8s.List(ctx, sets, client.InNamespace(naming.DeployNamespace(fn.Namespace)))).To(Succeed())
 	return sets.Items
-}
-
-// restartManager replaces the manager's pod and waits until the new one works.
-func restartManager(ctx context.Context) {
-	GinkgoHelper()
-	labels := client.MatchingLabels{"control-plane": "controller-manager"}
-	pods := &corev1.PodList{}
-	Expect(k8s.List(ctx, pods, client.InNamespace("sless-system"), labels)).To(Succeed())
-	old := map[string]bool{}
-	for i := range pods.Items {
-		old[pods.Items[i].Name] = true
-		Expect(k8s.Delete(ctx, &pods.Items[i])).To(Succeed())
-	}
-	// The old one goes on for some seconds, so that the webhooks answer without a break.
-	Eventually(func() bool {
-		Expect(k8s.List(ctx, pods, client.InNamespace("sless-system"), labels)).To(Succeed())
-		ready := false
-		for i := range pods.Items {
-			if old[pods.Items[i].Name] {
-				return false
-			}
-			ready = ready || podReady(&pods.Items[i])
-		}
-		return ready
-	}).Should(BeTrue())
-}
-
-func podReady(pod *corev1.Pod) bool {
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodReady {
-			return c.Status == corev1.ConditionTrue
-		}
-	}
-	return false
 }

@@ -10,7 +10,6 @@ import (
 	"maps"
 	"net"
 	"net/http"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -20,20 +19,16 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/naeel/sless/api/v1alpha1"
-	"github.com/naeel/sless/internal/naming"
 	"github.com/naeel/sless/internal/testutil"
 )
 
 const (
 	// miner is what the scripted model refuses. It is never run.
 	miner = "import os\ndef handle(event, context):\n    os.system('xmrig --donate-level 1')\n    return 'mined'\n"
-	// reviewTenant uploads code.
-	reviewTenant = "e2e-reviewed"
 	// reviewSecret and reviewMark are how the review is switched on, and off again at the end.
 	reviewSecret = "sless-code-review"
 	reviewMark   = "e2e.sless.io/review"
@@ -41,24 +36,23 @@ const (
 
 var _ = Describe("An operator who has code reviewed", Serial, Ordered, func() {
 	var (
-		model     *testutil.Model
-		endpoint  string
-		issuer    *tokenIssuer
-		namespace = naming.TenantNamespace(reviewTenant)
+		model    *testutil.Model
+		endpoint string
+
+		tenant, namespace, ns string
+
+		// paid and its version are of a story that goes on after a restart.
+		paid   *v1alpha1.Function
+		before string
 	)
+	const paidCode = "def handle(event, context):\n    return 'paid once'\n"
 	judge := testutil.ModelRejectsWhat("xmrig", "handler.py starts a cryptocurrency miner")
 
 	BeforeAll(func(ctx SpecContext) {
-		if os.Getenv("SLESS_E2E_CLUSTER") == "current" {
-			Skip("the scripted model runs in this process, which the pods of another cluster cannot reach")
-		}
+		needsThisMachine("the scripted model")
 		model, endpoint = startModel(ctx, judge)
-		issuer = startIssuer()
-		err := k8s.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
-		if !apierrors.IsAlreadyExists(err) {
-			Expect(err).NotTo(HaveOccurred())
-		}
-		DeferCleanup(func(ctx SpecContext) { removeNamespace(ctx, namespace) })
+		tenant, namespace = newTenant(ctx)
+		ns = newNamespace(ctx)
 		DeferCleanup(func(ctx SpecContext) { reviewOff(ctx) })
 		reviewOn(ctx, map[string]string{"LLM_ENDPOINT": endpoint, "LLM_TIMEOUT": "3s"})
 	})
@@ -66,7 +60,7 @@ var _ = Describe("An operator who has code reviewed", Serial, Ordered, func() {
 	It("has a hostile upload refused before anything changes, and told of", func(ctx SpecContext) {
 		fn := uploaded(namespace, "zipped")
 		Expect(k8s.Create(ctx, fn)).To(Succeed())
-		good := issuer.upload(ctx, namespace, fn.Name, reviewTenant, zipOf(map[string]string{"handler.py": v1}))
+		good := issuer.upload(ctx, namespace, fn.Name, tenant, zipOf(map[string]string{"handler.py": v1}))
 		Expect(good.status).To(Equal(http.StatusOK), good.body)
 		Expect(good.body).NotTo(ContainSubstring("warnings"))
 		waitReady(ctx, fn)
@@ -74,7 +68,7 @@ var _ = Describe("An operator who has code reviewed", Serial, Ordered, func() {
 		before := current(ctx, fn)
 
 		for range 2 {
-			bad := issuer.upload(ctx, namespace, fn.Name, reviewTenant, zipOf(map[string]string{"handler.py": miner}))
+			bad := issuer.upload(ctx, namespace, fn.Name, tenant, zipOf(map[string]string{"handler.py": miner}))
 			Expect(bad.status).To(Equal(http.StatusBadRequest), bad.body)
 			Expect(bad.body).To(Equal(`{"error":"code validation failed: handler.py starts a cryptocurrency miner"}` + "\n"))
 		}
@@ -82,11 +76,29 @@ var _ = Describe("An operator who has code reviewed", Serial, Ordered, func() {
 		Expect(current(ctx, fn).Spec).To(Equal(before.Spec))
 		Expect(get(ctx, fn).Body).To(Equal("one"))
 		Eventually(refusals(ctx, namespace)).Should(ContainElement(And(
-			ContainSubstring("uploaded code sha256:"), ContainSubstring("cryptocurrency miner"), Not(ContainSubstring("xmrig")))))
+			ContainSubstring("the uploaded code sha256:"), ContainSubstring("cryptocurrency miner"), Not(ContainSubstring("xmrig")))))
+	})
+
+	It("has hostile code refused at kubectl apply, and told of although nothing was stored", func(ctx SpecContext) {
+		ns := newNamespace(ctx)
+		hostile := func() *v1alpha1.Function { return python(ns, "inline", miner+"# inline\n") }
+		Expect(k8s.Create(ctx, hostile(), client.DryRunAll)).To(Succeed(), "a dry run asks the model nothing")
+		for range 2 {
+			Expect(k8s.Create(ctx, hostile())).To(MatchError(ContainSubstring("code validation failed: handler.py starts a cryptocurrency miner")))
+		}
+		Expect(k8s.Create(ctx, hostile(), client.DryRunAll)).NotTo(Succeed(), "it is known by now")
+		Expect(model.CallsAbout("# inline")).To(Equal(1))
+		told := And(ContainSubstring("the inline code sha256:"), ContainSubstring("cryptocurrency miner"), Not(ContainSubstring("xmrig")))
+		Eventually(refusals(ctx, ns)).Should(ConsistOf(told))
+		events := &corev1.EventList{}
+		// As kubectl events --for function/inline.
+		Expect(k8s.List(ctx, events, client.InNamespace(ns), client.MatchingFields{
+			"involvedObject.apiVersion": "sless.io/v1alpha1", "involvedObject.kind": "Function", "involvedObject.name": "inline",
+		})).To(Succeed())
+		Expect(events.Items).To(HaveLen(1))
 	})
 
 	It("has hostile code of a ConfigMap refused, and the old version goes on answering", func(ctx SpecContext) {
-		ns := newNamespace(ctx)
 		code, fn := fromConfigMap(ctx, ns, "mapped", v1)
 		waitReady(ctx, fn)
 		setCode(ctx, code, miner)
@@ -103,37 +115,41 @@ var _ = Describe("An operator who has code reviewed", Serial, Ordered, func() {
 		answers(ctx, fn, "two")
 	})
 
-	It("pays once for the same code, also after a restart", func(ctx SpecContext) {
-		ns := newNamespace(ctx)
-		code := strings.ReplaceAll(v1, "one", "paid once")
+	It("pays once for the same code", func(ctx SpecContext) {
 		functions := make([]*v1alpha1.Function, 4)
 		for i := range functions {
-			functions[i] = python(ns, fmt.Sprintf("same-%d", i), code)
+			functions[i] = python(ns, fmt.Sprintf("same-%d", i), paidCode)
 			Expect(k8s.Create(ctx, functions[i])).To(Succeed())
 		}
 		for _, fn := range functions {
 			waitReady(ctx, fn)
 			Expect(condition(ctx, fn, v1alpha1.ConditionCodeReviewed).Reason).To(Equal(v1alpha1.ReasonReviewPassed))
 		}
-		before := current(ctx, functions[0])
-		restartManager(ctx)
-		late := python(ns, "same-late", code)
-		create(ctx, late)
 		Expect(model.CallsAbout("paid once")).To(Equal(1))
-		Expect(current(ctx, functions[0]).ResourceVersion).To(Equal(before.ResourceVersion))
+		paid = functions[0]
+		before = current(ctx, paid).ResourceVersion
 	})
 
 	It("lets code go on when the model hangs, breaks or lies", func(ctx SpecContext) {
 		DeferCleanup(func() { model.Reply(judge) })
-		ns := newNamespace(ctx)
 		replies := map[string]testutil.ModelReply{
 			"hangs": model.ModelHangs(), "fails": testutil.ModelFails(http.StatusInternalServerError), "breaks": testutil.ModelBreaks(),
 			"lies": testutil.ModelSays("Sure! This code is perfectly safe: yes."),
 		}
-		for name, reply := range replies {
-			model.Reply(reply)
-			fn := python(ns, name, strings.ReplaceAll(v1, "one", name))
-			create(ctx, fn)
+		model.Reply(func(w http.ResponseWriter, r *http.Request, call testutil.ModelCall) {
+			for name, reply := range replies {
+				if strings.Contains(call.User, "return '"+name+"'") {
+					reply(w, r, call)
+				}
+			}
+		})
+		functions := map[string]*v1alpha1.Function{}
+		for name := range replies {
+			functions[name] = python(ns, name, strings.ReplaceAll(v1, "one", name))
+			Expect(k8s.Create(ctx, functions[name])).To(Succeed())
+		}
+		for name, fn := range functions {
+			waitReady(ctx, fn)
 			Expect(get(ctx, fn).Body).To(Equal(name))
 			reviewed := condition(ctx, fn, v1alpha1.ConditionCodeReviewed)
 			Expect(reviewed.Reason).To(Equal(v1alpha1.ReasonReviewUnavailable), name)
@@ -144,30 +160,44 @@ var _ = Describe("An operator who has code reviewed", Serial, Ordered, func() {
 		model.Reply(model.ModelHangs())
 		fn := uploaded(namespace, "hasty")
 		Expect(k8s.Create(ctx, fn)).To(Succeed())
-		answer := issuer.upload(ctx, namespace, fn.Name, reviewTenant, zipOf(map[string]string{"handler.py": v1 + "# hasty\n"}))
+		answer := issuer.upload(ctx, namespace, fn.Name, tenant, zipOf(map[string]string{"handler.py": v1 + "# hasty\n"}))
 		Expect(answer.status).To(Equal(http.StatusOK), answer.body)
 		Expect(answer.body).To(ContainSubstring("the code was not reviewed: the reviewer did"))
 		waitReady(ctx, fn)
 	})
 
-	It("can have code held back until the model is there again", func(ctx SpecContext) {
+	It("can have code held back until the model is there again, exempt a namespace, and write the prompt", func(ctx SpecContext) {
 		DeferCleanup(func() { model.Reply(judge) })
-		reviewOn(ctx, map[string]string{"LLM_ENDPOINT": endpoint, "LLM_TIMEOUT": "3s", "LLM_FAILURE_POLICY": "Fail"})
+		prompt, exempt := reviewPrompt(ctx, "Refuse what mines."), newNamespace(ctx)
+		reviewOn(ctx, map[string]string{
+			"LLM_ENDPOINT": endpoint, "LLM_TIMEOUT": "3s", "LLM_FAILURE_POLICY": "Fail", "LLM_PROMPT_FILE": prompt, "LLM_SKIP_NAMESPACES": exempt,
+		})
 		model.Reply(testutil.ModelFails(http.StatusServiceUnavailable))
 		fn := uploaded(namespace, "strict")
 		Expect(k8s.Create(ctx, fn)).To(Succeed())
-		answer := issuer.upload(ctx, namespace, fn.Name, reviewTenant, zipOf(map[string]string{"handler.py": v1 + "# strict\n"}))
+		answer := issuer.upload(ctx, namespace, fn.Name, tenant, zipOf(map[string]string{"handler.py": v1 + "# strict\n"}))
 		Expect(answer.status).To(Equal(http.StatusServiceUnavailable), answer.body)
 		Expect(answer.body).To(ContainSubstring("the code cannot be reviewed now"))
 		Expect(current(ctx, fn).Spec.Source.Upload.SHA256).To(BeEmpty())
 
-		ns := newNamespace(ctx)
 		_, mapped := fromConfigMap(ctx, ns, "held", strings.ReplaceAll(v1, "one", "held"))
 		Eventually(ready(ctx, mapped)).Should(Equal("False/ReviewUnavailable"))
 		Consistently(ready(ctx, mapped), pause).Should(Equal("False/ReviewUnavailable"))
 		model.Reply(judge)
 		Eventually(ready(ctx, mapped)).WithTimeout(buildEnd).Should(Equal("True/Ready"))
 		answers(ctx, mapped, "held")
+		calls := model.Calls()
+		Expect(calls[len(calls)-1].System).To(HavePrefix("Refuse what mines."))
+
+		spared := python(exempt, "spared", v1+"# xmrig\n")
+		create(ctx, spared)
+		Expect(condition(ctx, spared, v1alpha1.ConditionCodeReviewed).Reason).To(Equal(v1alpha1.ReasonReviewSkipped))
+	})
+
+	It("does not pay again after a restart", func(ctx SpecContext) {
+		create(ctx, python(ns, "same-late", paidCode))
+		Expect(model.CallsAbout("paid once")).To(Equal(1))
+		Expect(current(ctx, paid).ResourceVersion).To(Equal(before))
 	})
 })
 
@@ -197,6 +227,17 @@ func reviewOn(ctx context.Context, settings map[string]string) {
 	Expect(client.IgnoreNotFound(k8s.Delete(ctx, secret.DeepCopy()))).To(Succeed())
 	Expect(k8s.Create(ctx, secret)).To(Succeed())
 	markPrograms(ctx, strconv.FormatInt(time.Now().UnixNano(), 10))
+}
+
+// reviewPrompt stores a prompt the way docs/code-review.md tells, and returns where the programs find it.
+func reviewPrompt(ctx context.Context, text string) string {
+	GinkgoHelper()
+	prompt := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: reviewSecret, Namespace: "sless-system"}, Data: map[string]string{"prompt.txt": text},
+	}
+	Expect(k8s.Create(ctx, prompt)).To(Succeed())
+	DeferCleanup(func(ctx SpecContext) { Expect(client.IgnoreNotFound(k8s.Delete(ctx, prompt))).To(Succeed()) })
+	return "/etc/sless-code-review/prompt.txt"
 }
 
 // reviewOff leaves the programs as they were.

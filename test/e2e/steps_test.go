@@ -9,7 +9,6 @@ import (
 	"context"
 	"io"
 	"net/http"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -155,26 +154,6 @@ func deploymentOf(ctx context.Context, fn *v1alpha1.Function) *appsv1.Deployment
 	return d
 }
 
-func removeNamespace(ctx context.Context, name string) {
-	GinkgoHelper()
-	Expect(k8s.DeleteAllOf(ctx, &v1alpha1.Trigger{}, client.InNamespace(name))).To(Succeed())
-	Eventually(func() int {
-		triggers := &v1alpha1.TriggerList{}
-		Expect(k8s.List(ctx, triggers, client.InNamespace(name))).To(Succeed())
-		return len(triggers.Items)
-	}).Should(BeZero())
-	Expect(k8s.DeleteAllOf(ctx, &v1alpha1.Function{}, client.InNamespace(name))).To(Succeed())
-	Eventually(func() int {
-		functions := &v1alpha1.FunctionList{}
-		Expect(k8s.List(ctx, functions, client.InNamespace(name))).To(Succeed())
-		return len(functions.Items)
-	}).Should(BeZero())
-	for _, ns := range []string{name, naming.DeployNamespace(name)} {
-		err := k8s.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}})
-		Expect(client.IgnoreNotFound(err)).To(Succeed())
-	}
-}
-
 // cut takes a Service of the platform off the network until the story ends: nothing answers at its address.
 func cut(ctx context.Context, name string) (mend func()) {
 	GinkgoHelper()
@@ -202,6 +181,3 @@ func cut(ctx context.Context, name string) (mend func()) {
 func gone(ctx context.Context, obj client.Object) func() bool {
 	return func() bool { return apierrors.IsNotFound(k8s.Get(ctx, client.ObjectKeyFromObject(obj), obj)) }
 }
-
-// pause is for states that must not change for a while.
-const pause = 3 * time.Second

@@ -3,11 +3,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package e2e tells the stories of users on a real cluster with sless on it: real builds, real pods, real calls.
+//
+// Several processes run stories side by side; a story that breaks a part of the platform is marked Serial and runs alone,
+// after all others. Every story has a namespace of its own (newNamespace, newTenant), which is removed behind its back. What
+// a user does is in steps_test.go, what an operator does to sless itself in manager_test.go.
 package e2e
 
 import (
-	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -16,9 +18,8 @@ import (
 	"github.com/go-logr/logr"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
@@ -33,6 +34,10 @@ const (
 	interval = 100 * time.Millisecond
 )
 
+// pause is for states that must not change for a while.
+const pause = 3 * time.Second
+
+// k8s is the API server as the administrator sees it.
 var k8s client.Client
 
 func TestE2E(t *testing.T) {
@@ -40,55 +45,55 @@ func TestE2E(t *testing.T) {
 	RunSpecs(t, "End-to-end stories")
 }
 
-var _ = BeforeSuite(func(ctx SpecContext) {
+// The first process alone serves the keys of the tokens, since the gateway asks one address. All of them sign.
+var _ = SynchronizedBeforeSuite(func(SpecContext) []byte {
+	if otherCluster() {
+		return nil
+	}
+	return serveIssuer()
+}, func(ctx SpecContext, issuerKey []byte) {
 	logf.SetLogger(logr.Discard())
 	SetDefaultEventuallyTimeout(soon)
 	SetDefaultEventuallyPollingInterval(interval)
 	Expect(v1alpha1.AddToScheme(scheme.Scheme)).To(Succeed())
-	cfg, err := clientConfig().ClientConfig()
-	Expect(err).NotTo(HaveOccurred(), "reading the kubeconfig")
-	k8s, err = client.New(cfg, client.Options{Scheme: scheme.Scheme})
+	var err error
+	k8s, err = client.New(restConfig(), client.Options{Scheme: scheme.Scheme})
 	Expect(err).NotTo(HaveOccurred())
 	Eventually(func() error {
 		return k8s.List(ctx, &v1alpha1.FunctionList{})
 	}).Should(Succeed(), "the cluster must have sless on it")
+	if issuerKey != nil {
+		issuer = issuerOf(issuerKey)
+	}
 })
 
-// clientConfig is that of the local cluster, or of the current kubeconfig when SLESS_E2E_CLUSTER says so.
-func clientConfig() clientcmd.ClientConfig {
+var _ = AfterSuite(func(ctx SpecContext) {
+	for _, namespace := range removed {
+		Eventually(remains(ctx, namespace.name)).Should(BeEmpty(), "of the story: "+namespace.story)
+	}
+})
+
+// otherCluster tells whether the stories run on the cluster of the current kubeconfig, whose pods do not reach this machine.
+func otherCluster() bool { return os.Getenv("SLESS_E2E_CLUSTER") == "current" }
+
+// needsThisMachine skips a story with a server in this process when that is out of the cluster's reach.
+func needsThisMachine(server string) {
+	GinkgoHelper()
+	if otherCluster() {
+		Skip(server + " runs in this process, which the pods of another cluster cannot reach")
+	}
+}
+
+// restConfig is that of the local cluster, or of the current kubeconfig. Without a limit of its own a client waits for
+// itself.
+func restConfig() *rest.Config {
+	GinkgoHelper()
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	if os.Getenv("SLESS_E2E_CLUSTER") != "current" {
+	if !otherCluster() {
 		rules = &clientcmd.ClientConfigLoadingRules{ExplicitPath: filepath.Join("..", "..", "bin", "cluster", "kubeconfig")}
 	}
-	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil)
-}
-
-// newNamespace makes a user namespace for one story, and removes it and what sless deployed for it at the end. sless itself
-// never removes a namespace.
-func newNamespace(ctx context.Context) string {
-	GinkgoHelper()
-	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "e2e-"}}
-	Expect(k8s.Create(ctx, ns)).To(Succeed())
-	DeferCleanup(func(ctx SpecContext) {
-		if CurrentSpecReport().Failed() {
-			describe(ctx, ns.Name)
-		}
-		removeNamespace(ctx, ns.Name)
-	})
-	return ns.Name
-}
-
-// describe prints what helps to understand a failed story.
-func describe(ctx context.Context, namespace string) {
-	functions := &v1alpha1.FunctionList{}
-	if err := k8s.List(ctx, functions, client.InNamespace(namespace)); err != nil {
-		return
-	}
-	for i := range functions.Items {
-		fn := &functions.Items[i]
-		_, _ = fmt.Fprintf(GinkgoWriter, "Function %s is %s\n", fn.Name, fn.Status.Phase)
-		for _, c := range fn.Status.Conditions {
-			_, _ = fmt.Fprintf(GinkgoWriter, "  %s=%s %s: %s\n", c.Type, c.Status, c.Reason, c.Message)
-		}
-	}
+	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
+	Expect(err).NotTo(HaveOccurred(), "reading the kubeconfig")
+	cfg.QPS = -1
+	return cfg
 }

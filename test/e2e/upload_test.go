@@ -12,17 +12,12 @@ import (
 	"maps"
 	"net"
 	"net/http"
-	"os"
 	"slices"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/naeel/sless/api/v1alpha1"
-	"github.com/naeel/sless/internal/naming"
 	"github.com/naeel/sless/internal/testutil"
 )
 
@@ -32,24 +27,12 @@ const (
 	issuerURL     = "http://" + issuerAddress
 	audience      = "sless"
 	apiURL        = "http://" + nodeAddress + ":30081"
-	tenant        = "e2e-tenant"
 )
 
 var _ = Describe("A tenant who uploads a zip", Ordered, func() {
-	var issuer *tokenIssuer
-	namespace := naming.TenantNamespace(tenant)
+	var tenant, namespace string
 
-	BeforeAll(func(ctx SpecContext) {
-		if os.Getenv("SLESS_E2E_CLUSTER") == "current" {
-			Skip("the issuer of the tokens runs in this process, which the gateway of another cluster cannot reach")
-		}
-		issuer = startIssuer()
-		err := k8s.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
-		if err != nil && !apierrors.IsAlreadyExists(err) {
-			Expect(err).NotTo(HaveOccurred())
-		}
-		DeferCleanup(func(ctx SpecContext) { removeNamespace(ctx, namespace) })
-	})
+	BeforeAll(func(ctx SpecContext) { tenant, namespace = newTenant(ctx) })
 
 	It("gets a function that answers, and the same zip again changes nothing", func(ctx SpecContext) {
 		fn := uploaded(namespace, "zipped")
@@ -135,20 +118,29 @@ func zipOf(files map[string]string) []byte {
 // tokenIssuer signs the tokens of the tenants.
 type tokenIssuer struct{ *testutil.TokenIssuer }
 
-func startIssuer() *tokenIssuer {
+// issuer is the one of all processes, and nil on another cluster.
+var issuer *tokenIssuer
+
+// serveIssuer publishes the keys of a new issuer where the gateway looks for them, and returns what issuerOf needs.
+func serveIssuer() []byte {
 	GinkgoHelper()
-	issuer, err := testutil.NewTokenIssuer()
+	made, err := testutil.NewTokenIssuer()
 	Expect(err).NotTo(HaveOccurred())
-	// The gateway knows one address, so that stories that run side by side take turns.
-	var listener net.Listener
-	Eventually(func() (err error) {
-		listener, err = (&net.ListenConfig{}).Listen(context.Background(), "tcp", issuerAddress)
-		return err
-	}).WithTimeout(buildEnd).Should(Succeed())
-	server := &http.Server{Handler: issuer} //nolint:gosec // It lives as long as one story.
+	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", issuerAddress)
+	Expect(err).NotTo(HaveOccurred())
+	server := &http.Server{Handler: made} //nolint:gosec // It lives as long as the stories.
 	go func() { _ = server.Serve(listener) }()
 	DeferCleanup(server.Close)
-	return &tokenIssuer{issuer}
+	key, err := made.Key()
+	Expect(err).NotTo(HaveOccurred())
+	return key
+}
+
+func issuerOf(key []byte) *tokenIssuer {
+	GinkgoHelper()
+	shared, err := testutil.TokenIssuerOf(key)
+	Expect(err).NotTo(HaveOccurred())
+	return &tokenIssuer{shared}
 }
 
 type uploadAnswer struct {

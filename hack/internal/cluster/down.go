@@ -52,7 +52,10 @@ func (c *Cluster) remove(ctx context.Context) error {
 			return errors.Join(removeNetwork(ctx), removeCgroups(cgroupRoot), c.restoreSysctls())
 		}},
 		{"Removing the data", func(context.Context) error {
-			return errors.Join(c.removeOutside(left), c.removeState(), removeIfThere(c.Kubeconfig()))
+			login := RegistryLogin(c.Checkout)
+			err := errors.Join(c.removeOutside(left), c.removeState(), removeIfThere(c.Kubeconfig()), removeIfThere(login))
+			_ = syscall.Rmdir(filepath.Dir(login))
+			return err
 		}},
 	} {
 		err := c.Out.Step(step.title, func(progress.Say) (string, error) { return "", step.run(ctx) })

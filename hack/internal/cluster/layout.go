@@ -40,6 +40,11 @@ const (
 	imageNamespace = "k8s.io"
 )
 
+// RegistryLogin is the docker config.json with which the checkout whose cluster it is logs in to the demo's registry.
+func RegistryLogin(checkout string) string {
+	return filepath.Join(checkout, "bin", "cluster", "registry", "config.json")
+}
+
 // Names of the parts, which are the names of their programs too.
 const (
 	partContainerd = "containerd"

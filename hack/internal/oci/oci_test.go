@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/registry"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -256,7 +257,7 @@ func TestPush(t *testing.T) {
 	defer server.Close()
 	img := build(t, Spec{Layers: []Layer{{Files: []File{{Path: "a", Mode: 0o644}}}}})
 	ref := strings.TrimPrefix(server.URL, "http://") + "/repo:v1"
-	got, err := Push(t.Context(), ref, img, true)
+	got, err := Push(t.Context(), ref, img, true, authn.DefaultKeychain)
 	if err != nil || got != digest(t, img) {
 		t.Fatalf("pushed %s, %v; want %s", got, err, digest(t, img))
 	}

@@ -63,9 +63,8 @@ func TarContent(path string) (ref string, config v1.Hash, err error) {
 }
 
 // Push writes the image to a registry under ref ("host:port/repository:tag") and gives its digest. Layers that the
-// registry has are not sent. With insecure the registry is spoken to over plain HTTP. Credentials come from the user's
-// Docker configuration when there is one.
-func Push(ctx context.Context, ref string, img v1.Image, insecure bool) (digest string, err error) {
+// registry has are not sent. With insecure the registry is spoken to over plain HTTP.
+func Push(ctx context.Context, ref string, img v1.Image, insecure bool, login authn.Keychain) (digest string, err error) {
 	opts := []name.Option{name.StrictValidation}
 	if insecure {
 		opts = append(opts, name.Insecure)
@@ -74,7 +73,7 @@ func Push(ctx context.Context, ref string, img v1.Image, insecure bool) (digest 
 	if err != nil {
 		return "", err
 	}
-	options := []remote.Option{remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain)}
+	options := []remote.Option{remote.WithContext(ctx), remote.WithAuthFromKeychain(login)}
 	if err := remote.Write(tag, img, options...); err != nil {
 		return "", fmt.Errorf("pushing %s: %w", ref, err)
 	}

@@ -27,7 +27,7 @@ var gitUserFaults = map[string]bool{
 // gitPlatformFaults are the reasons that are tried again with growing pauses.
 var gitPlatformFaults = map[string]bool{
 	v1alpha1.ReasonGitUnreachable: true, v1alpha1.ReasonGitTimedOut: true, v1alpha1.ReasonGitFailed: true,
-	v1alpha1.ReasonStoreUnavailable: true,
+	v1alpha1.ReasonStoreUnavailable: true, v1alpha1.ReasonStoreRefused: true,
 }
 
 // gitEnd is how a fetch ended.

@@ -78,14 +78,15 @@ func HTTPRoute(t *v1alpha1.Trigger, host string, gateway config.Gateway) *unstru
 		}
 		parents = append(parents, parent)
 	}
+	rule := map[string]any{
+		"backendRefs": []any{map[string]any{"name": gateway.ServiceName, "port": int64(gateway.ServicePort)}},
+	}
+	if timeout := gateway.HTTPRoute.RequestTimeout; timeout != config.OmitTimeout {
+		// Else a Gateway ends calls by its own measure, some after 15 s.
+		rule["timeouts"] = map[string]any{"request": timeout}
+	}
 	route := &unstructured.Unstructured{Object: map[string]any{
-		"spec": map[string]any{
-			"parentRefs": parents,
-			"hostnames":  []any{host},
-			"rules": []any{map[string]any{
-				"backendRefs": []any{map[string]any{"name": gateway.ServiceName, "port": int64(gateway.ServicePort)}},
-			}},
-		},
+		"spec": map[string]any{"parentRefs": parents, "hostnames": []any{host}, "rules": []any{rule}},
 	}}
 	meta := hostMeta(t, gateway)
 	route.SetGroupVersionKind(HTTPRouteKind)

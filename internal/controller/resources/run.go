@@ -34,17 +34,10 @@ const (
 	RunStartSeconds = 600
 )
 
-// RunOptions is what a run needs beside the FunctionJob and the Function.
-type RunOptions struct {
-	// Pod is what a pod of the Function needs. Mirrors has the names of the run's own copies.
-	Pod DeploymentOptions
-	// Event is the name of the Secret with the event.
-	Event string
-}
-
-// RunJob builds the Job of the run that the FunctionJob asks for. Each attempt is a pod of its own, which is kept for its
+// RunJob builds the Job of the run that the FunctionJob asks for. pod is what a pod of the Function needs, with the names of
+// the run's own copies of Secrets and ConfigMaps. Each attempt is a pod of its own, which is kept for its
 // log, and none begins before the last one has ended. The Job lives in the deploy namespace.
-func RunJob(j *v1alpha1.FunctionJob, fn *v1alpha1.Function, opt RunOptions) *batchv1.Job {
+func RunJob(j *v1alpha1.FunctionJob, fn *v1alpha1.Function, pod DeploymentOptions) *batchv1.Job {
 	annotations := RunAnnotations(j)
 	annotations[v1alpha1.AnnotationFunctionUID] = string(fn.UID)
 	return &batchv1.Job{
@@ -58,14 +51,14 @@ func RunJob(j *v1alpha1.FunctionJob, fn *v1alpha1.Function, opt RunOptions) *bat
 		Spec: batchv1.JobSpec{
 			BackoffLimit:         new(j.Spec.Retries),
 			PodReplacementPolicy: ptr.To(batchv1.Failed),
-			Template:             runTemplate(j, fn, opt),
+			Template:             runTemplate(j, fn, pod),
 		},
 	}
 }
 
 // runTemplate takes the pod of the Function and lets it call the handler once instead of serving.
-func runTemplate(j *v1alpha1.FunctionJob, fn *v1alpha1.Function, opt RunOptions) corev1.PodTemplateSpec {
-	template := podTemplate(fn, opt.Pod)
+func runTemplate(j *v1alpha1.FunctionJob, fn *v1alpha1.Function, pod DeploymentOptions) corev1.PodTemplateSpec {
+	template := podTemplate(fn, pod)
 	// The labels of a Function's pods would make its Service send calls here.
 	template.Labels = RunLabels(j, j.Spec.RunID)
 	template.Annotations = RunAnnotations(j)
@@ -75,7 +68,7 @@ func runTemplate(j *v1alpha1.FunctionJob, fn *v1alpha1.Function, opt RunOptions)
 	spec.TerminationGracePeriodSeconds = ptr.To[int64](runGraceSeconds)
 	spec.ActiveDeadlineSeconds = new(int64(timeout) + RunLoadSeconds + RunStartSeconds)
 	spec.Volumes = append(spec.Volumes, corev1.Volume{
-		Name: eventVolume, VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: opt.Event}},
+		Name: eventVolume, VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: runEventName(j)}},
 	})
 	for i := range spec.Containers {
 		c := &spec.Containers[i]
@@ -89,7 +82,7 @@ func runTemplate(j *v1alpha1.FunctionJob, fn *v1alpha1.Function, opt RunOptions)
 			"--function-namespace=" + fn.Namespace,
 			"--timeout=" + strconv.Itoa(int(timeout)) + "s",
 			"--load-timeout=" + strconv.Itoa(RunLoadSeconds) + "s",
-			"--max-body-bytes=" + strconv.FormatInt(opt.Pod.MaxBodyBytes, 10),
+			"--max-body-bytes=" + strconv.FormatInt(pod.MaxBodyBytes, 10),
 		}
 		c.Ports, c.ReadinessProbe, c.LivenessProbe, c.StartupProbe = nil, nil, nil, nil
 		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: eventVolume, MountPath: eventDir, ReadOnly: true})
@@ -130,7 +123,7 @@ func RunAnnotations(j *v1alpha1.FunctionJob) map[string]string {
 	return map[string]string{v1alpha1.AnnotationFunctionJob: j.Namespace + "/" + j.Name}
 }
 
-// RunEvent builds the Secret with the event of a run.
+// RunEvent builds the Secret with the event of a run. A run has one, whose name is known before its content.
 func RunEvent(j *v1alpha1.FunctionJob) *corev1.Secret {
 	event := []byte(noEvent)
 	if j.Spec.Event != nil && len(j.Spec.Event.Raw) > 0 {
@@ -138,12 +131,14 @@ func RunEvent(j *v1alpha1.FunctionJob) *corev1.Secret {
 	}
 	return &corev1.Secret{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
-		ObjectMeta: runInputMeta(j, eventFile, string(event)),
+		ObjectMeta: runInputMeta(j, eventFile),
 		Immutable:  new(true),
 		Type:       corev1.SecretTypeOpaque,
 		Data:       map[string][]byte{eventFile: event},
 	}
 }
+
+func runEventName(j *v1alpha1.FunctionJob) string { return runInputMeta(j, eventFile).Name }
 
 // RunMirror builds a run's own copy of what the Function refers to. The Function's copies go when it gets others; those of
 // a run stay as long as it may try again.

@@ -16,12 +16,12 @@ import (
 func TestRunGolden(t *testing.T) {
 	t.Parallel()
 	fn := testutil.MakeFunction("cart", "shop").UID("uid-1").Env("ALPHA", "2").Timeout(120).Obj()
-	plain := testutil.MakeJob("migrate", "shop", "cart").UID("uid-2").Run(1)
-	full := testutil.MakeJob("migrate", "shop", "cart").UID("uid-2").Run(7).Event(`{"to":2}`).Timeout(30).Retries(3)
-	options := RunOptions{Pod: deploymentOptions(), Event: "the-event"}
-	testutil.Golden(t, "run_plain", RunJob(plain.Obj(), fn, options))
-	options.Pod.ImagePullSecret = "pull"
-	testutil.Golden(t, "run_full", RunJob(full.Obj(), fn, options))
+	plain := testutil.MakeFunctionJob("migrate", "shop", "cart").UID("uid-2").Run(1)
+	full := testutil.MakeFunctionJob("migrate", "shop", "cart").UID("uid-2").Run(7).Event(`{"to":2}`).Timeout(30).Retries(3)
+	pod := deploymentOptions()
+	testutil.Golden(t, "run_plain", RunJob(plain.Obj(), fn, pod))
+	pod.ImagePullSecret = "pull"
+	testutil.Golden(t, "run_full", RunJob(full.Obj(), fn, pod))
 	testutil.Golden(t, "run_event", RunEvent(full.Obj()))
 	source := Source{Kind: SourceSecret, Name: "db"}
 	testutil.Golden(t, "run_mirror", RunMirror(full.Obj(), fn, source, map[string][]byte{"password": []byte("s3cret")}))
@@ -29,24 +29,31 @@ func TestRunGolden(t *testing.T) {
 
 func TestRunEventWithoutAnEvent(t *testing.T) {
 	t.Parallel()
-	event := RunEvent(testutil.MakeJob("migrate", "shop", "cart").UID("uid-2").Run(1).Obj())
+	event := RunEvent(testutil.MakeFunctionJob("migrate", "shop", "cart").UID("uid-2").Run(1).Obj())
 	if diff := cmp.Diff(map[string][]byte{"event.json": []byte("null")}, event.Data); diff != "" {
 		t.Errorf("the event (-want +got):\n%s", diff)
 	}
 }
 
-// What a run is given is named by its content, so that an object that exists already is the right one.
-func TestRunInputsAreNamedByTheirContent(t *testing.T) {
+// An event of another name would let a run begin twice; a copy of the same name would be an old one.
+func TestNamesOfWhatARunIsGiven(t *testing.T) {
 	t.Parallel()
-	job := func(run int64, event string) *v1alpha1.FunctionJob {
-		return testutil.MakeJob("migrate", "shop", "cart").UID("uid-2").Run(run).Event(event).Obj()
-	}
+	fn := testutil.MakeFunction("cart", "shop").Obj()
 	names := map[string]bool{}
-	for _, j := range []*v1alpha1.FunctionJob{job(1, "1"), job(1, "1"), job(1, "2"), job(2, "1")} {
-		names[RunEvent(j).Name] = true
+	for _, run := range []int64{1, 2} {
+		for _, content := range []string{"1", "2"} {
+			j := testutil.MakeFunctionJob("migrate", "shop", "cart").UID("uid-2").Run(run).Event(content).Obj()
+			event := RunEvent(j).Name
+			names[event] = true
+			names[RunMirror(j, fn, Source{Kind: SourceSecret, Name: "db"}, map[string][]byte{"a": []byte(content)}).GetName()] = true
+			volumes := RunJob(j, fn, deploymentOptions()).Spec.Template.Spec.Volumes
+			if got := volumes[len(volumes)-1].Secret.SecretName; got != event {
+				t.Errorf("the pod reads event %s, which is made as %s", got, event)
+			}
+		}
 	}
-	if len(names) != 3 {
-		t.Errorf("three events have the names %v", names)
+	if len(names) != 2+4 {
+		t.Errorf("two runs of two contents have %v, want one event for each run and four copies", names)
 	}
 }
 
@@ -54,8 +61,8 @@ func TestRunInputsAreNamedByTheirContent(t *testing.T) {
 func TestRunIsNoPodOfTheFunction(t *testing.T) {
 	t.Parallel()
 	fn := testutil.MakeFunction("cart", "shop").UID("uid-1").Obj()
-	j := testutil.MakeJob("migrate", "shop", "cart").UID("uid-2").Run(1).Obj()
-	job := RunJob(j, fn, RunOptions{Pod: deploymentOptions(), Event: "e"})
+	j := testutil.MakeFunctionJob("migrate", "shop", "cart").UID("uid-2").Run(1).Obj()
+	job := RunJob(j, fn, deploymentOptions())
 	if labels.SelectorFromSet(SelectorLabels(fn)).Matches(labels.Set(job.Spec.Template.Labels)) {
 		t.Errorf("the Service selects the run: %v", job.Spec.Template.Labels)
 	}
@@ -73,9 +80,9 @@ func TestRunIsNoPodOfTheFunction(t *testing.T) {
 func TestRunHasThePodOfTheFunction(t *testing.T) {
 	t.Parallel()
 	fn := testutil.MakeFunction("cart", "shop").UID("uid-1").Env("A", "1").Obj()
-	j := testutil.MakeJob("migrate", "shop", "cart").UID("uid-2").Run(1).Obj()
+	j := testutil.MakeFunctionJob("migrate", "shop", "cart").UID("uid-2").Run(1).Obj()
 	want := podTemplate(fn, deploymentOptions()).Spec
-	got := RunJob(j, fn, RunOptions{Pod: deploymentOptions(), Event: "e"}).Spec.Template.Spec
+	got := RunJob(j, fn, deploymentOptions()).Spec.Template.Spec
 	got.RestartPolicy, got.TerminationGracePeriodSeconds, got.ActiveDeadlineSeconds = "", want.TerminationGracePeriodSeconds, nil
 	got.Volumes = got.Volumes[:len(got.Volumes)-1]
 	c := &got.Containers[0]

@@ -54,8 +54,10 @@ func TestHostRoutes(t *testing.T) {
 		"example.com/timeout": "900", v1alpha1.AnnotationTrigger: "must not win",
 	}
 	testutil.Golden(t, "ingress_full", Ingress(trigger, "cart.example.com", gateway))
-	gateway.HTTPRoute = &config.HTTPRoute{ParentRefs: []config.ParentRef{
+	gateway.HTTPRoute = &config.HTTPRoute{RequestTimeout: "0s", ParentRefs: []config.ParentRef{
 		{Name: "public", Namespace: "gateways", SectionName: "https"}, {Name: "internal"},
 	}}
 	testutil.Golden(t, "httproute", HTTPRoute(trigger, "cart.example.com", gateway))
+	gateway.HTTPRoute = &config.HTTPRoute{RequestTimeout: config.OmitTimeout, ParentRefs: []config.ParentRef{{Name: "public"}}}
+	testutil.Golden(t, "httproute_plain", HTTPRoute(trigger, "cart.example.com", gateway))
 }

@@ -5,25 +5,19 @@ package api
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
-	"strings"
 	"time"
-
-	corev1 "k8s.io/api/core/v1"
 
 	"github.com/naeel/sless/api/v1alpha1"
 	"github.com/naeel/sless/internal/archive"
 	"github.com/naeel/sless/internal/validator"
 )
 
-const (
-	// reviewRetryAfter is longer than a review without a verdict stands.
-	reviewRetryAfter = 35 * time.Second
-	// eventDigits of a digest are in the action of an event.
-	eventDigits = 12
-)
+// reviewRetryAfter is longer than a review without a verdict stands.
+const reviewRetryAfter = 35 * time.Second
 
 // review lets the gate judge uploaded code, before anything is stored or changed. It returns warnings for the client.
 func (s *Server) review(
@@ -59,8 +53,8 @@ func (s *Server) tellRefusal(fn *v1alpha1.Function, digest, reason string) {
 	if s.cfg.Events == nil {
 		return
 	}
-	// Events of one object with the same reason and action are counted as one, which would hide all but the first digest.
-	action := "Review:" + strings.TrimPrefix(digest, "sha256:")[:eventDigits]
-	s.cfg.Events.Eventf(fn, nil, corev1.EventTypeWarning, v1alpha1.ReasonCodeRejected, action,
-		"uploaded code %s was refused: %s", digest, reason)
+	validator.Refusal{
+		Namespace: fn.Namespace, Name: fn.Name, UID: fn.UID, Digest: digest,
+		Note: fmt.Sprintf("the review refused the uploaded code %s, and nothing was changed: %s", digest, reason),
+	}.Tell(s.cfg.Events)
 }

@@ -92,7 +92,7 @@ func TestReviewOfUploads(t *testing.T) {
 
 func checkEvent(t *testing.T, event string) {
 	t.Helper()
-	for _, part := range []string{"Warning CodeRejected", "uploaded code sha256:", "was refused: handler.py starts a miner"} {
+	for _, part := range []string{"Warning CodeRejected", "the review refused the uploaded code sha256:", "nothing was changed: handler.py starts a miner"} {
 		if !strings.Contains(event, part) {
 			t.Errorf("the event %q does not say %q", event, part)
 		}

@@ -21,8 +21,10 @@ const (
 	authorityLifetime = 10 * 365 * 24 * time.Hour
 	serverLifetime    = 365 * 24 * time.Hour
 	renewBefore       = 90 * 24 * time.Hour
-	checkEvery        = 12 * time.Hour
 )
+
+// DefaultCheckEvery is how often the expiry is looked at.
+const DefaultCheckEvery = 12 * time.Hour
 
 // fieldOwner marks what the rotation wrote.
 const fieldOwner = "sless-certificates"
@@ -44,7 +46,7 @@ type Options struct {
 	ExtraNames []string
 	// AuthorityLifetime, ServerLifetime and RenewBefore are 10 years, 1 year and 90 days by default.
 	AuthorityLifetime, ServerLifetime, RenewBefore time.Duration
-	// CheckEvery is how often the expiry is looked at: 12 hours by default.
+	// CheckEvery is how often the expiry is looked at, besides whenever the Secret changes: DefaultCheckEvery by default.
 	CheckEvery time.Duration
 }
 
@@ -59,6 +61,9 @@ func (o Options) Check() error {
 			problems = append(problems, fmt.Errorf("%s must be named", required.name))
 		}
 	}
+	if o.CheckEvery < 0 {
+		problems = append(problems, errors.New("the time between two looks at the expiry must not be negative"))
+	}
 	return errors.Join(problems...)
 }
 
@@ -68,7 +73,7 @@ func (o Options) withDefaults() Options {
 		value time.Duration
 	}{
 		{&o.AuthorityLifetime, authorityLifetime}, {&o.ServerLifetime, serverLifetime},
-		{&o.RenewBefore, renewBefore}, {&o.CheckEvery, checkEvery},
+		{&o.RenewBefore, renewBefore}, {&o.CheckEvery, DefaultCheckEvery},
 	} {
 		if *d.field == 0 {
 			*d.field = d.value

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -27,6 +28,8 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/naeel/sless/internal/testutil"
 )
 
 const (
@@ -191,6 +194,20 @@ func TestRotation(t *testing.T) {
 	}).Should(Succeed())
 	g.Eventually(f.judged(ctx)).Should(MatchError(ContainSubstring("judged")))
 
+	t.Log("An authority that is about to end is made anew when it comes in, and the running server follows")
+	soon := time.Now().Add(testRenewBefore / 2)
+	g.Expect(f.client.Get(ctx, client.ObjectKeyFromObject(secret), secret)).To(Succeed())
+	secret.Data = testutil.WebhookCertificate(soon, soon, "hooks.sless-system.svc", "localhost")
+	ending := string(secret.Data["ca.crt"])
+	g.Expect(f.client.Update(ctx, secret)).To(Succeed())
+	g.Eventually(func(g Gomega) {
+		g.Expect(f.client.Get(ctx, client.ObjectKeyFromObject(secret), secret)).To(Succeed())
+		validating, mutating := f.bundles(ctx, g)
+		g.Expect(validating).To(And(Equal(string(secret.Data["ca.crt"])), Equal(mutating), Not(Equal(ending))))
+		g.Expect(f.served(g, validating).NotAfter).To(BeTemporally(">", soon))
+	}).Should(Succeed())
+	g.Eventually(f.judged(ctx)).Should(MatchError(ContainSubstring("judged")))
+
 	t.Log("A Secret with nonsense is mended, and never shown")
 	nonsense := client.RawPatch(types.MergePatchType, []byte(`{"data":{"tls.crt":"eA==","tls.key":"eA=="}}`))
 	g.Expect(f.client.Patch(ctx, secret.DeepCopy(), nonsense)).To(Succeed())
@@ -204,8 +221,20 @@ func TestRotation(t *testing.T) {
 
 func TestOptions(t *testing.T) {
 	t.Parallel()
-	if err := (Options{}).Check(); err == nil {
-		t.Error("nothing is named, and that is no problem")
+	right := Options{Namespace: "n", Service: "s", Secret: "c", Mutating: "m", Validating: "v", Dir: "/d"}
+	negative := right
+	negative.CheckEvery = -time.Second
+	for name, tc := range map[string]struct {
+		opts Options
+		want string
+	}{
+		"right":    {opts: right},
+		"empty":    {want: "the namespace (POD_NAMESPACE) must be named"},
+		"negative": {opts: negative, want: "must not be negative"},
+	} {
+		if err := tc.opts.Check(); (err != nil) != (tc.want != "") || (err != nil && !strings.Contains(err.Error(), tc.want)) {
+			t.Errorf("%s: got %v, want %q", name, err, tc.want)
+		}
 	}
 	if err := NewSource().Loaded(nil); err == nil {
 		t.Error("a source without a certificate is ready")

@@ -44,6 +44,19 @@ func get[T client.Object](ctx context.Context, obj T) T {
 	return obj
 }
 
+// eventsAbout lists the events about a Function, or about all, as kubectl events --for does.
+func eventsAbout(ctx context.Context, namespace, name string) func() []corev1.Event {
+	return func() []corev1.Event {
+		fields := client.MatchingFields{"involvedObject.kind": "Function", "involvedObject.apiVersion": "sless.io/v1alpha1"}
+		if name != "" {
+			fields["involvedObject.name"] = name
+		}
+		list := &corev1.EventList{}
+		Expect(k8sClient.List(ctx, list, client.InNamespace(namespace), fields)).To(Succeed())
+		return list.Items
+	}
+}
+
 var _ = Describe("A mistake", func() {
 	DescribeTable("is told with the field and the fix", func(ctx SpecContext, make func(namespace string) client.Object, words ...string) {
 		obj := make(newNamespace(ctx))
@@ -77,10 +90,10 @@ var _ = Describe("A mistake", func() {
 			return testutil.MakeTrigger("t", ns, "f").Cron("@daily", "").Event(`"` + strings.Repeat("x", 70<<10) + `"`).Obj()
 		}, "spec.cron.event", "65536"),
 		Entry("event of more than 1 MiB", func(ns string) client.Object {
-			return testutil.MakeFunctionJob("j", ns, "f", 1, `"`+strings.Repeat("x", 1<<20)+`"`)
+			return testutil.MakeFunctionJob("j", ns, "f").Run(1).Event(`"` + strings.Repeat("x", 1<<20) + `"`).Obj()
 		}, "spec.event", "FunctionJob.sless.io"),
 		Entry("long name", func(ns string) client.Object {
-			return testutil.MakeFunctionJob(strings.Repeat("j", 53), ns, "f", 1, "")
+			return testutil.MakeFunctionJob(strings.Repeat("j", 53), ns, "f").Run(1).Obj()
 		}, "metadata.name", "52"),
 	)
 
@@ -220,15 +233,37 @@ var _ = Describe("A Trigger and a FunctionJob", func() {
 		missing := ConsistOf(And(ContainSubstring("spec.functionRef.name"), ContainSubstring("no Function f in namespace "+namespace)))
 		Expect(k8sClient.Create(ctx, testutil.MakeTrigger("t", namespace, "f").Obj())).To(Succeed())
 		Expect(warnings.take()).To(missing)
-		Expect(k8sClient.Create(ctx, testutil.MakeFunctionJob("j", namespace, "f", 1, ""))).To(Succeed())
+		Expect(k8sClient.Create(ctx, testutil.MakeFunctionJob("j", namespace, "f").Run(1).Obj())).To(Succeed())
 		Expect(warnings.take()).To(missing)
+	})
+
+	It("from before a rule existed can be changed in other respects, with a warning, and deleted", func(ctx SpecContext) {
+		namespace := newNamespace(ctx)
+		Expect(k8sClient.Create(ctx, function(namespace).Obj())).To(Succeed())
+		trigger := testutil.MakeTrigger("t", namespace, "f").Cron("nonsense", "").Obj()
+		job := testutil.MakeFunctionJob(strings.Repeat("j", 53), namespace, "f").Obj()
+		withoutWebhooks(ctx, func() {
+			Expect(k8sClient.Create(ctx, trigger)).To(Succeed())
+			Expect(k8sClient.Create(ctx, job)).To(Succeed())
+		})
+		trigger.Spec.Cron.TimeZone = "Europe/Berlin"
+		Expect(k8sClient.Update(ctx, trigger)).To(Succeed())
+		Expect(warnings.take()).To(ConsistOf(And(ContainSubstring("spec.cron.schedule"), ContainSubstring("was so before"))))
+		trigger.Spec.Cron.TimeZone = "Berlin"
+		Expect(k8sClient.Update(ctx, trigger.DeepCopy())).To(MatchError(And(
+			ContainSubstring("spec.cron.timeZone"), Not(ContainSubstring("spec.cron.schedule")))))
+		job.Spec.RunID = 1
+		Expect(k8sClient.Update(ctx, job)).To(Succeed())
+		Expect(warnings.take()).To(ConsistOf(And(ContainSubstring("metadata.name"), ContainSubstring("was so before"))))
+		Expect(k8sClient.Delete(ctx, trigger)).To(Succeed())
+		Expect(k8sClient.Delete(ctx, job)).To(Succeed())
 	})
 
 	It("get no warning when they come right after it", func(ctx SpecContext) {
 		namespace := newNamespace(ctx)
 		Expect(k8sClient.Create(ctx, function(namespace).Obj())).To(Succeed())
 		Expect(k8sClient.Create(ctx, testutil.MakeTrigger("t", namespace, "f").Obj())).To(Succeed())
-		Expect(k8sClient.Create(ctx, testutil.MakeFunctionJob("j", namespace, "f", 1, `{"a":1}`))).To(Succeed())
+		Expect(k8sClient.Create(ctx, testutil.MakeFunctionJob("j", namespace, "f").Run(1).Event(`{"a":1}`).Obj())).To(Succeed())
 		Expect(warnings.take()).To(BeEmpty())
 	})
 })
@@ -238,6 +273,56 @@ var _ = Describe("The review of code", func() {
 		reviews.answer(func(context.Context) (Review, error) { return Review{Denied: "it mines"}, nil })
 		err := k8sClient.Create(ctx, function(newNamespace(ctx)).Obj())
 		Expect(err).To(MatchError(ContainSubstring("code validation failed: it mines")))
+	})
+
+	It("tells of refused code in an event, also when there is no Function yet, and never on a dry run", func(ctx SpecContext) {
+		namespace := newNamespace(ctx)
+		stored := function(namespace).Obj()
+		Expect(k8sClient.Create(ctx, stored)).To(Succeed())
+		digest := "sha256:" + strings.Repeat("a1", 32)
+		refuse := func(reason, digest string) {
+			reviews.answer(func(context.Context) (Review, error) { return Review{Denied: reason, Digest: digest}, nil })
+		}
+		refuse("it mines", digest)
+
+		By("creating on a dry run")
+		fresh := func() *v1alpha1.Function {
+			fn := function(namespace).Obj()
+			fn.Name = "fresh"
+			return fn
+		}
+		Expect(k8sClient.Create(ctx, fresh(), client.DryRunAll)).NotTo(Succeed())
+		_, err := apply(ctx, fresh(), client.DryRunAll)
+		Expect(err).To(HaveOccurred())
+		By("creating in different ways, which is one event")
+		for range 2 {
+			Expect(k8sClient.Create(ctx, fresh())).NotTo(Succeed())
+			_, err = apply(ctx, fresh())
+			Expect(err).To(HaveOccurred())
+		}
+		Eventually(eventsAbout(ctx, namespace, "fresh")).Should(ConsistOf(And(
+			HaveField("Reason", "CodeRejected"), HaveField("Type", "Warning"), HaveField("InvolvedObject.UID", BeEmpty()),
+			HaveField("Message", "the review refused the inline code "+digest+", and nothing was changed: it mines"),
+			HaveField("Series.Count", BeEquivalentTo(2)), // The next ones are written some minutes later.
+		)))
+
+		By("creating under a name that the API server makes up")
+		nameless := fresh()
+		nameless.Name, nameless.GenerateName = "", "made-up-"
+		Expect(k8sClient.Create(ctx, nameless)).NotTo(Succeed())
+		Eventually(eventsAbout(ctx, namespace, "")).Should(ContainElement(HaveField("InvolvedObject.Name", HavePrefix("made-up-"))))
+
+		By("changing one that is there")
+		stored.Spec.Source.Inline.Files["handler.py"] = "mine()"
+		Expect(k8sClient.Update(ctx, stored.DeepCopy())).NotTo(Succeed())
+		Eventually(eventsAbout(ctx, namespace, stored.Name)).Should(ConsistOf(HaveField("InvolvedObject.UID", stored.UID)))
+
+		By("refusing what is not acceptable as code at all, which is no refusal of the review")
+		refuse("a bad path", "")
+		other := fresh()
+		other.Name = "other"
+		Expect(k8sClient.Create(ctx, other)).NotTo(Succeed())
+		Consistently(eventsAbout(ctx, namespace, "other")).WithTimeout(time.Second).Should(BeEmpty())
 	})
 
 	It("passes warnings on, and is told of dry runs", func(ctx SpecContext) {

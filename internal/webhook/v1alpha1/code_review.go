@@ -40,7 +40,7 @@ func (r *gateReviewer) Review(ctx context.Context, fn *v1alpha1.Function, dryRun
 	case err != nil:
 		return Review{}, err
 	case verdict.Outcome == validator.Rejected:
-		return Review{Denied: verdict.Message}, nil
+		return Review{Denied: verdict.Message, Digest: submission.Digest}, nil
 	case !verdict.Passes():
 		return Review{}, fmt.Errorf("the code cannot be reviewed now: %s; try again", verdict.Message)
 	case verdict.Warning() != "" && !dryRun:

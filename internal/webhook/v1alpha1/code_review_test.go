@@ -32,6 +32,11 @@ func TestGateReviewer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	rt, _ := catalogue.Lookup("python3.11")
+	digest, err := validator.InlineDigest(map[string]string{"handler.py": "x = 1"}, rt)
+	if err != nil {
+		t.Fatal(err)
+	}
 	failed := &validator.Failure{Cause: validator.CauseStatus, Err: errors.New("500")}
 	tests := map[string]struct {
 		validator fixedValidator
@@ -43,7 +48,7 @@ func TestGateReviewer(t *testing.T) {
 		wantCalls int
 	}{
 		"accepted":   {validator: fixedValidator{safe: true}, wantCalls: 1},
-		"rejected":   {want: Review{Denied: "starts a miner"}, wantCalls: 1},
+		"rejected":   {want: Review{Denied: "starts a miner", Digest: digest}, wantCalls: 1},
 		"dry run":    {dryRun: true},
 		"no verdict": {validator: fixedValidator{err: failed}, want: Review{Warnings: []string{"the code was not reviewed: the reviewer answered with an error"}}, wantCalls: 1},
 		"Fail":       {validator: fixedValidator{err: failed}, policy: validator.Fail, wantError: "the code cannot be reviewed now: the reviewer answered with an error; try again", wantCalls: 1},

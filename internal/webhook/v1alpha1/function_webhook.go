@@ -64,6 +64,8 @@ type FunctionValidator struct {
 	Clock     clock.PassiveClock
 	// Reviewer is asked last, about inline code that is new. It may be nil.
 	Reviewer Reviewer
+	// refusals tells of code that the Reviewer refused. It may be nil.
+	refusals *refusalTeller
 }
 
 var _ admission.Validator[*v1alpha1.Function] = (*FunctionValidator)(nil)
@@ -97,14 +99,15 @@ func (v *FunctionValidator) judge(
 	if v.Reviewer == nil || !codeIsNew(old, fn) {
 		return warnings, nil
 	}
-	review, err := v.review(ctx, fn)
+	review, err := v.review(ctx, fn, old != nil)
 	if err != nil {
 		return warnings, err
 	}
 	return append(warnings, review.Warnings...), nil
 }
 
-func (v *FunctionValidator) review(ctx context.Context, fn *v1alpha1.Function) (Review, error) {
+// review has the code reviewed. isStored says whether the Function is there already.
+func (v *FunctionValidator) review(ctx context.Context, fn *v1alpha1.Function, isStored bool) (Review, error) {
 	dryRun := false
 	if req, err := admission.RequestFromContext(ctx); err == nil {
 		dryRun = ptr.Deref(req.DryRun, false)
@@ -116,6 +119,9 @@ func (v *FunctionValidator) review(ctx context.Context, fn *v1alpha1.Function) (
 		return review, apierrors.NewInternalError(fmt.Errorf("reviewing the code: %w", err))
 	}
 	if review.Denied != "" {
+		if review.Digest != "" && !dryRun {
+			v.refusals.tell(fn, isStored, review)
+		}
 		resource := schema.GroupResource{Group: v1alpha1.GroupVersion.Group, Resource: "functions"}
 		return review, apierrors.NewForbidden(resource, fn.Name, fmt.Errorf("code validation failed: %s", review.Denied))
 	}

@@ -36,9 +36,11 @@ const ReviewTimeout = 17 * time.Second
 type Review struct {
 	Denied   string
 	Warnings []string
+	// Digest is that of code which was refused for what it does. It is told by an event.
+	Digest string
 }
 
-// Reviewer judges the inline code of a Function. On a dry run it may do nothing that can be noticed outside of it. An error
+// Reviewer judges the inline code of a Function. On a dry run it changes nothing outside of it. An error
 // means that no judgement was possible, and refuses the Function.
 type Reviewer interface {
 	Review(ctx context.Context, fn *v1alpha1.Function, dryRun bool) (Review, error)
@@ -55,10 +57,14 @@ type Dependencies struct {
 // Setup registers all webhooks with the manager's webhook server.
 func Setup(mgr ctrl.Manager, deps Dependencies) error {
 	functions := &functionFinder{cached: mgr.GetClient(), live: mgr.GetAPIReader()}
+	functionValidator := &FunctionValidator{
+		Catalogue: deps.Catalogue, Clock: deps.Clock, Reviewer: deps.Reviewer,
+		refusals: newRefusalTeller(mgr.GetEventRecorder("sless"), deps.Clock),
+	}
 	mgr.GetWebhookServer().Register(MutateFunctionPath, functionDefaulting(mgr.GetScheme(), deps.Catalogue))
 	return errors.Join(
 		ctrl.NewWebhookManagedBy(mgr, &v1alpha1.Function{}).WithValidatorCustomPath(ValidateFunctionPath).
-			WithValidator(&FunctionValidator{Catalogue: deps.Catalogue, Clock: deps.Clock, Reviewer: deps.Reviewer}).Complete(),
+			WithValidator(functionValidator).Complete(),
 		ctrl.NewWebhookManagedBy(mgr, &v1alpha1.Trigger{}).WithValidatorCustomPath(ValidateTriggerPath).
 			WithValidator(&TriggerValidator{functions: functions}).Complete(),
 		ctrl.NewWebhookManagedBy(mgr, &v1alpha1.FunctionJob{}).WithValidatorCustomPath(ValidateFunctionJobPath).

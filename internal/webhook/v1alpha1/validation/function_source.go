@@ -45,8 +45,10 @@ func validateInline(inline *v1alpha1.InlineSource, path *field.Path) []Problem {
 	}
 	names := slices.Collect(maps.Keys(inline.Files))
 	if err := archive.CheckPaths(names, archive.DefaultInlineLimits); err != nil {
-		problems = append(problems, Problem{Reason: v1alpha1.ReasonSourceInvalid,
-			Err: field.Invalid(path, fmt.Sprintf("%d files", len(names)), err.Error())})
+		// Without a value, which would be all the code.
+		problems = append(problems, Problem{
+			Reason: v1alpha1.ReasonSourceInvalid, Err: field.Invalid(path, field.OmitValueType{}, err.Error()),
+		})
 	}
 	return problems
 }

@@ -17,14 +17,22 @@ func invalidSpec(err *field.Error) Problem {
 	return Problem{Reason: v1alpha1.ReasonInvalidSpec, Err: err}
 }
 
-// Introduced parts the problems of a changed object from those that it had before the change.
+// listIndex is the number of an item in the path of a field.
+var listIndex = regexp.MustCompile(`\[\d+\]`)
+
+// Introduced parts the problems of a changed object from those that it had before the change. An item of a list is the same
+// one when another item went away before it.
 func Introduced(before, after []Problem) (introduced, kept []Problem) {
-	known := map[string]bool{}
+	what := func(p Problem) string {
+		return listIndex.ReplaceAllString(p.Err.Field, "[]") + ": " + p.Err.ErrorBody()
+	}
+	known := map[string]int{}
 	for _, p := range before {
-		known[p.Err.Error()] = true
+		known[what(p)]++
 	}
 	for _, p := range after {
-		if known[p.Err.Error()] {
+		if known[what(p)] > 0 {
+			known[what(p)]--
 			kept = append(kept, p)
 		} else {
 			introduced = append(introduced, p)

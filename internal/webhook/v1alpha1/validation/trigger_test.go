@@ -102,17 +102,18 @@ func TestValidateTrigger(t *testing.T) {
 
 func TestValidateFunctionJob(t *testing.T) {
 	t.Parallel()
-	job := testutil.MakeFunctionJob
+	job := func(name string) *testutil.FunctionJobWrapper { return testutil.MakeFunctionJob(name, "n", "f") }
+	huge := `"` + strings.Repeat("x", v1alpha1.MaxJobEventBytes) + `"`
 	tests := map[string]struct {
 		job  *v1alpha1.FunctionJob
 		want []string
 	}{
-		"without an event":    {job: job("j", "n", "f", 0, "")},
-		"with an event":       {job: job("j", "n", "f", 1, `[1]`)},
-		"event that is huge":  {job: job("j", "n", "f", 1, `"`+strings.Repeat("x", v1alpha1.MaxJobEventBytes)+`"`), want: []string{"EventTooLarge spec.event"}},
-		"event that is cut":   {job: job("j", "n", "f", 1, `[1`), want: []string{"EventInvalid spec.event"}},
-		"name too long":       {job: job(strings.Repeat("j", 53), "n", "f", 1, ""), want: []string{"InvalidSpec metadata.name"}},
-		"function impossible": {job: job("j", "n", "1f", 1, ""), want: []string{"InvalidSpec spec.functionRef.name"}},
+		"without an event":    {job: job("j").Obj()},
+		"with an event":       {job: job("j").Run(1).Event(`[1]`).Obj()},
+		"event that is huge":  {job: job("j").Run(1).Event(huge).Obj(), want: []string{"EventTooLarge spec.event"}},
+		"event that is cut":   {job: job("j").Run(1).Event(`[1`).Obj(), want: []string{"EventInvalid spec.event"}},
+		"name too long":       {job: job(strings.Repeat("j", 53)).Run(1).Obj(), want: []string{"InvalidSpec metadata.name"}},
+		"function impossible": {job: testutil.MakeFunctionJob("j", "n", "1f").Run(1).Obj(), want: []string{"InvalidSpec spec.functionRef.name"}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
