@@ -140,7 +140,7 @@ func zeroAfter(records []record, function string, after time.Time) (scaled, empt
 				scaled = r.at
 			}
 		case *corev1.Pod:
-			if r.deleted {
+			if r.deleted && !scaled.IsZero() { // else it is one of an earlier time
 				empty = r.at
 			}
 		}

@@ -19,11 +19,17 @@ func TestZeroAfter(t *testing.T) {
 		records              []record
 		wantScaled, wantGone time.Time
 	}{
-		"nothing":        {},
-		"still up":       {records: []record{up, {at: after(2), obj: wakeReplicas("cart", 1)}}},
-		"before":         {records: []record{{at: after(-2), obj: wakeReplicas("cart", 0)}, up}},
-		"another's":      {records: []record{{at: after(2), obj: wakeReplicas("other", 0)}}},
-		"pod is leaving": {records: []record{up, down, {at: after(6), obj: wakePod("cart", "cart-1", "node")}}, wantScaled: after(5)},
+		"nothing":   {},
+		"still up":  {records: []record{up, {at: after(2), obj: wakeReplicas("cart", 1)}}},
+		"before":    {records: []record{{at: after(-2), obj: wakeReplicas("cart", 0)}, up}},
+		"another's": {records: []record{{at: after(2), obj: wakeReplicas("other", 0)}}},
+		"pod is leaving": {
+			records: []record{
+				up, {at: after(1), obj: wakePod("cart", "earlier", "node"), deleted: true}, down,
+				{at: after(6), obj: wakePod("cart", "cart-1", "node")},
+			},
+			wantScaled: after(5),
+		},
 		"at zero": {
 			records: []record{
 				up, down, {at: after(7), obj: wakePod("cart", "cart-1", "node"), deleted: true},
