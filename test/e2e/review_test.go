@@ -130,6 +130,14 @@ var _ = Describe("An operator who has code reviewed", Serial, Ordered, func() {
 		before = current(ctx, paid).ResourceVersion
 	})
 
+	It("does not pay again after a restart", func(ctx SpecContext) {
+		restartManager(ctx)
+		waitLeader(ctx)
+		create(ctx, python(ns, "same-late", paidCode))
+		Expect(model.CallsAbout("paid once")).To(Equal(1))
+		Expect(current(ctx, paid).ResourceVersion).To(Equal(before))
+	})
+
 	It("lets code go on when the model hangs, breaks or lies", func(ctx SpecContext) {
 		DeferCleanup(func() { model.Reply(judge) })
 		replies := map[string]testutil.ModelReply{
@@ -192,12 +200,6 @@ var _ = Describe("An operator who has code reviewed", Serial, Ordered, func() {
 		spared := python(exempt, "spared", v1+"# xmrig\n")
 		create(ctx, spared)
 		Expect(condition(ctx, spared, v1alpha1.ConditionCodeReviewed).Reason).To(Equal(v1alpha1.ReasonReviewSkipped))
-	})
-
-	It("does not pay again after a restart", func(ctx SpecContext) {
-		create(ctx, python(ns, "same-late", paidCode))
-		Expect(model.CallsAbout("paid once")).To(Equal(1))
-		Expect(current(ctx, paid).ResourceVersion).To(Equal(before))
 	})
 })
 
