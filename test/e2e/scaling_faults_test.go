@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"os"
 	"os/exec"
 	"sync/atomic"
 
@@ -25,14 +24,10 @@ import (
 )
 
 var _ = Describe("A function that cannot wake answers with the cause, as its condition does", func() {
-	BeforeEach(func(ctx SpecContext) {
-		needsKEDA(ctx)
-		if os.Getenv("SLESS_E2E_CLUSTER") == "current" {
-			Skip("the story needs the node")
-		}
-	})
+	BeforeEach(func(ctx SpecContext) { needsKEDA(ctx) })
 
 	It("(its handler cannot be loaded)", func(ctx SpecContext) {
+		needsThisMachine("who is asked for the mood")
 		mood := startMood()
 		fn := scaling(newNamespace(ctx), "moody", "import urllib.request\n\n"+
 			"mood = urllib.request.urlopen('http://"+moodAddress+"').read().decode()\n"+
@@ -50,6 +45,7 @@ var _ = Describe("A function that cannot wake answers with the cause, as its con
 	})
 
 	It("(its image is gone from the registry and the node)", func(ctx SpecContext) {
+		needsThisMachine("what deletes the image from the node")
 		fn := scaling(newNamespace(ctx), "lost", napper+"# Nobody else has this layer.\n")
 		create(ctx, fn)
 		asleep(ctx, fn)
