@@ -16,9 +16,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/naeel/sless/api/v1alpha1"
 )
@@ -136,16 +134,12 @@ func loseImage(ctx context.Context, fn *v1alpha1.Function) {
 	GinkgoHelper()
 	known, err := name.NewDigest(current(ctx, fn).Status.Image, name.Insecure)
 	Expect(err).NotTo(HaveOccurred())
-	pods := &corev1.PodList{}
-	Expect(k8s.List(ctx, pods, client.InNamespace("sless-demo"), client.MatchingLabels{"app.kubernetes.io/name": "registry"})).To(Succeed())
-	Expect(pods.Items).NotTo(BeEmpty())
-	repository, err := name.NewRepository(net.JoinHostPort(pods.Items[0].Status.PodIP, "5000")+"/"+known.RepositoryStr(), name.Insecure)
-	Expect(err).NotTo(HaveOccurred())
-	image, err := remote.Image(repository.Digest(known.DigestStr()), remote.WithContext(ctx))
+	options := []remote.Option{remote.WithContext(ctx), remote.WithAuthFromKeychain(registryLogin(ctx))}
+	image, err := remote.Image(known, options...)
 	Expect(err).NotTo(HaveOccurred())
 	config, err := image.ConfigName()
 	Expect(err).NotTo(HaveOccurred())
-	Expect(remote.Delete(repository.Digest(known.DigestStr()), remote.WithContext(ctx))).To(Succeed())
+	Expect(remote.Delete(known, options...)).To(Succeed())
 	out, err := exec.CommandContext(ctx, "ctr", "--address", nodeContainerd, "--namespace", "k8s.io", "images", "remove", "--sync",
 		known.String(), config.String()).CombinedOutput() //nolint:gosec // Both are digests of the story's own image.
 	Expect(err).NotTo(HaveOccurred(), string(out))
