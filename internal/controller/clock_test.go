@@ -55,8 +55,7 @@ var _ = DescribeTable("A manager whose machine has the wrong time", func(ctx Spe
 	triggerIs(ctx, t, "True/Ready")
 	fired := time.Now().Truncate(time.Minute)
 	job := cronJobOf(ctx, t)
-	job.Status.LastScheduleTime = new(metav1.NewTime(fired))
-	Expect(k8sClient.Status().Update(ctx, job)).To(Succeed())
+	setStatus(ctx, job, func() { job.Status.LastScheduleTime = new(metav1.NewTime(fired)) })
 	Eventually(func() *metav1.Time { return getTrigger(ctx, t).Status.LastScheduleTime }).ShouldNot(BeNil())
 	next := getTrigger(ctx, t).Status.NextScheduleTime.Time
 	Expect(next).To(Or(BeTemporally("==", fired.Add(time.Minute)), BeTemporally("==", fired.Add(2*time.Minute))))

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -78,12 +79,25 @@ func deploymentOf(ctx context.Context, fn *v1alpha1.Function) *appsv1.Deployment
 func rollOut(ctx context.Context, fn *v1alpha1.Function) *appsv1.Deployment {
 	GinkgoHelper()
 	d := deploymentOf(ctx, fn)
-	n := ptr.Deref(d.Spec.Replicas, 1)
-	d.Status = appsv1.DeploymentStatus{
-		ObservedGeneration: d.Generation, Replicas: n, UpdatedReplicas: n, ReadyReplicas: n, AvailableReplicas: n,
-	}
-	Expect(k8sClient.Status().Update(ctx, d)).To(Succeed())
+	setStatus(ctx, d, func() {
+		n := ptr.Deref(d.Spec.Replicas, 1)
+		d.Status = appsv1.DeploymentStatus{
+			ObservedGeneration: d.Generation, Replicas: n, UpdatedReplicas: n, ReadyReplicas: n, AvailableReplicas: n,
+		}
+	})
 	return d
+}
+
+// setStatus writes what change makes of obj's status, and begins again when a controller has written obj meanwhile.
+func setStatus(ctx context.Context, obj client.Object, change func()) {
+	GinkgoHelper()
+	Expect(retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		if err := k8sClient.Get(ctx, client.ObjectKeyFromObject(obj), obj); err != nil {
+			return err
+		}
+		change()
+		return k8sClient.Status().Update(ctx, obj)
+	})).To(Succeed())
 }
 
 // crash makes a pod of the Deployment's current version that ended with the message.

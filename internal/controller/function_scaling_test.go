@@ -70,23 +70,25 @@ func scaleTo(ctx context.Context, fn *v1alpha1.Function, replicas, ready int32) 
 	base := d.DeepCopy()
 	d.Spec.Replicas = &replicas
 	Expect(k8sClient.Patch(ctx, d, client.MergeFrom(base), client.FieldOwner("keda-operator"))).To(Succeed())
-	d.Status = appsv1.DeploymentStatus{
-		ObservedGeneration: d.Generation, Replicas: replicas, UpdatedReplicas: replicas, ReadyReplicas: ready,
-		AvailableReplicas: ready,
-		Conditions: []appsv1.DeploymentCondition{{
-			Type: appsv1.DeploymentProgressing, Status: corev1.ConditionTrue, Reason: "NewReplicaSetAvailable",
-		}},
-	}
-	Expect(k8sClient.Status().Update(ctx, d)).To(Succeed())
+	setStatus(ctx, d, func() {
+		d.Status = appsv1.DeploymentStatus{
+			ObservedGeneration: d.Generation, Replicas: replicas, UpdatedReplicas: replicas, ReadyReplicas: ready,
+			AvailableReplicas: ready,
+			Conditions: []appsv1.DeploymentCondition{{
+				Type: appsv1.DeploymentProgressing, Status: corev1.ConditionTrue, Reason: "NewReplicaSetAvailable",
+			}},
+		}
+	})
 }
 
 func kedaSays(ctx context.Context, fn *v1alpha1.Function, status, message string) {
 	GinkgoHelper()
 	obj := scaledObjectOf(ctx, fn)
-	Expect(unstructured.SetNestedSlice(obj.Object, []any{
-		map[string]any{"type": "Ready", "status": status, "message": message},
-	}, "status", "conditions")).To(Succeed())
-	Expect(k8sClient.Status().Update(ctx, obj)).To(Succeed())
+	setStatus(ctx, obj, func() {
+		Expect(unstructured.SetNestedSlice(obj.Object, []any{
+			map[string]any{"type": "Ready", "status": status, "message": message},
+		}, "status", "conditions")).To(Succeed())
+	})
 }
 
 // endpointsOf makes the EndpointSlice of a Service without any pod.

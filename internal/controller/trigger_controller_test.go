@@ -182,8 +182,7 @@ var _ = Describe("A cron Trigger", Serial, func() {
 		Expect(status.NextScheduleTime.Time.In(mustZone("Europe/Berlin")).Hour()).To(Equal(3))
 
 		By("firing")
-		job.Status.LastScheduleTime = new(metav1.NewTime(time.Now().Truncate(time.Second)))
-		Expect(k8sClient.Status().Update(ctx, job)).To(Succeed())
+		setStatus(ctx, job, func() { job.Status.LastScheduleTime = new(metav1.NewTime(time.Now().Truncate(time.Second))) })
 		Eventually(func() *metav1.Time { return getTrigger(ctx, t).Status.LastScheduleTime }).ShouldNot(BeNil())
 		runOf(ctx, t, "nightly-1", "CallFailed: the answer was 500: no")
 		lastRun := func() string {
@@ -243,8 +242,9 @@ var _ = Describe("A cron Trigger", Serial, func() {
 		Expect(k8sClient.Create(ctx, t)).To(Succeed())
 		triggerIs(ctx, t, "True/Ready")
 		job := cronJobOf(ctx, t)
-		job.Status.LastScheduleTime = new(metav1.NewTime(time.Now().Add(-5 * time.Hour).Truncate(time.Second)))
-		Expect(k8sClient.Status().Update(ctx, job)).To(Succeed())
+		setStatus(ctx, job, func() {
+			job.Status.LastScheduleTime = new(metav1.NewTime(time.Now().Add(-5 * time.Hour).Truncate(time.Second)))
+		})
 
 		platformS.registryDown.Store(true)
 		platformS.storeDown.Store(true)
