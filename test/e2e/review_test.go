@@ -37,7 +37,7 @@ const (
 var _ = Describe("An operator who has code reviewed", Serial, Ordered, func() {
 	var (
 		model    *testutil.Model
-		endpoint string
+		settings map[string]string
 
 		tenant, namespace, ns string
 
@@ -50,11 +50,15 @@ var _ = Describe("An operator who has code reviewed", Serial, Ordered, func() {
 
 	BeforeAll(func(ctx SpecContext) {
 		needsThisMachine("the scripted model")
+		var endpoint string
 		model, endpoint = startModel(ctx, judge)
 		tenant, namespace = newTenant(ctx)
 		ns = newNamespace(ctx)
+		settings = map[string]string{
+			"LLM_ENDPOINT": endpoint, "LLM_TIMEOUT": "3s", "LLM_PROMPT_FILE": reviewPrompt(ctx, "Refuse what mines."),
+		}
 		DeferCleanup(func(ctx SpecContext) { reviewOff(ctx) })
-		reviewOn(ctx, map[string]string{"LLM_ENDPOINT": endpoint, "LLM_TIMEOUT": "3s"})
+		reviewOn(ctx, settings)
 	})
 
 	It("has a hostile upload refused before anything changes, and told of", func(ctx SpecContext) {
@@ -73,6 +77,7 @@ var _ = Describe("An operator who has code reviewed", Serial, Ordered, func() {
 			Expect(bad.body).To(Equal(`{"error":"code validation failed: handler.py starts a cryptocurrency miner"}` + "\n"))
 		}
 		Expect(model.CallsAbout("xmrig")).To(Equal(1))
+		Expect(model.Calls()[0].System).To(HavePrefix("Refuse what mines."))
 		Expect(current(ctx, fn).Spec).To(Equal(before.Spec))
 		Expect(get(ctx, fn).Body).To(Equal("one"))
 		Eventually(refusals(ctx, namespace)).Should(ContainElement(And(
@@ -166,12 +171,11 @@ var _ = Describe("An operator who has code reviewed", Serial, Ordered, func() {
 		waitReady(ctx, fn)
 	})
 
-	It("can have code held back until the model is there again, exempt a namespace, and write the prompt", func(ctx SpecContext) {
+	It("can have code held back until the model is there again, and exempt a namespace", func(ctx SpecContext) {
 		DeferCleanup(func() { model.Reply(judge) })
-		prompt, exempt := reviewPrompt(ctx, "Refuse what mines."), newNamespace(ctx)
-		reviewOn(ctx, map[string]string{
-			"LLM_ENDPOINT": endpoint, "LLM_TIMEOUT": "3s", "LLM_FAILURE_POLICY": "Fail", "LLM_PROMPT_FILE": prompt, "LLM_SKIP_NAMESPACES": exempt,
-		})
+		exempt := newNamespace(ctx)
+		settings["LLM_FAILURE_POLICY"], settings["LLM_SKIP_NAMESPACES"] = "Fail", exempt
+		reviewOn(ctx, settings)
 		model.Reply(testutil.ModelFails(http.StatusServiceUnavailable))
 		fn := uploaded(namespace, "strict")
 		Expect(k8s.Create(ctx, fn)).To(Succeed())
@@ -186,8 +190,6 @@ var _ = Describe("An operator who has code reviewed", Serial, Ordered, func() {
 		model.Reply(judge)
 		Eventually(ready(ctx, mapped)).WithTimeout(buildEnd).Should(Equal("True/Ready"))
 		answers(ctx, mapped, "held")
-		calls := model.Calls()
-		Expect(calls[len(calls)-1].System).To(HavePrefix("Refuse what mines."))
 
 		spared := python(exempt, "spared", v1+"# xmrig\n")
 		create(ctx, spared)
