@@ -16,9 +16,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/naeel/sless/api/v1alpha1"
 )
@@ -46,10 +44,18 @@ var _ = Describe("A function that cannot wake answers with the cause, as its con
 
 	It("(its image is gone from the registry and the node)", func(ctx SpecContext) {
 		needsThisMachine("what deletes the image from the node")
-		fn := scaling(newNamespace(ctx), "lost", napper+"# Nobody else has this layer.\n")
+		origin := python(newNamespace(ctx), "origin", napper+"# Nobody else has this image.\n")
+		create(ctx, origin)
+		registry := connectPlatform(ctx)
+		// What sless has built itself it pushes again, so this is somebody's own image.
+		fn := scaling(origin.Namespace, "lost", "")
+		fn.Spec.Source = v1alpha1.FunctionSource{Image: &v1alpha1.ImageSource{
+			Ref: registry.copy(ctx, current(ctx, origin).Status.Image, "e2e/"+origin.Namespace),
+		}}
 		create(ctx, fn)
 		asleep(ctx, fn)
-		loseImage(ctx, fn)
+		Expect(registry.images.Delete(ctx, fn.Spec.Source.Image.Ref)).To(Succeed())
+		deleteFromNode(ctx, fn.Spec.Source.Image.Ref)
 		refused := get(ctx, fn)
 		Expect(refused.Status).To(Equal(http.StatusServiceUnavailable), refused.Body)
 		Expect(refused.Body).To(ContainSubstring(v1alpha1.ReasonImagePullFailed))
@@ -131,22 +137,26 @@ func startMood() *atomic.Value {
 // nodeContainerd is where the local cluster's containerd listens.
 const nodeContainerd = "/var/lib/sless-cluster/run/containerd.sock"
 
-// loseImage deletes the Function's image from the registry, and from the node, as the kubelet does when its disk is full.
-func loseImage(ctx context.Context, fn *v1alpha1.Function) {
+// copy copies an image into another repository of the demo's registry, and returns its name by digest.
+func (p *platformServers) copy(ctx context.Context, ref, repository string) string {
 	GinkgoHelper()
-	known, err := name.NewDigest(current(ctx, fn).Status.Image, name.Insecure)
+	options := []remote.Option{remote.WithContext(ctx), remote.WithAuthFromKeychain(p.login)}
+	from, err := name.ParseReference(ref, name.Insecure)
 	Expect(err).NotTo(HaveOccurred())
-	pods := &corev1.PodList{}
-	Expect(k8s.List(ctx, pods, client.InNamespace("sless-demo"), client.MatchingLabels{"app.kubernetes.io/name": "registry"})).To(Succeed())
-	Expect(pods.Items).NotTo(BeEmpty())
-	repository, err := name.NewRepository(net.JoinHostPort(pods.Items[0].Status.PodIP, "5000")+"/"+known.RepositoryStr(), name.Insecure)
+	img, err := remote.Image(from, options...)
 	Expect(err).NotTo(HaveOccurred())
-	image, err := remote.Image(repository.Digest(known.DigestStr()), remote.WithContext(ctx))
+	digest, err := img.Digest()
 	Expect(err).NotTo(HaveOccurred())
-	config, err := image.ConfigName()
+	to, err := name.NewDigest(p.host+"/"+repository+"@"+digest.String(), name.Insecure)
 	Expect(err).NotTo(HaveOccurred())
-	Expect(remote.Delete(repository.Digest(known.DigestStr()), remote.WithContext(ctx))).To(Succeed())
-	out, err := exec.CommandContext(ctx, "ctr", "--address", nodeContainerd, "--namespace", "k8s.io", "images", "remove", "--sync",
-		known.String(), config.String()).CombinedOutput() //nolint:gosec // Both are digests of the story's own image.
+	Expect(remote.Write(to, img, options...)).To(Succeed())
+	return to.String()
+}
+
+// deleteFromNode deletes an image from the local cluster's node, as the kubelet does when the disk is full.
+func deleteFromNode(ctx context.Context, ref string) {
+	GinkgoHelper()
+	out, err := exec.CommandContext(ctx, "ctr", "--address", nodeContainerd, "--namespace", "k8s.io",
+		"images", "remove", "--sync", ref).CombinedOutput()
 	Expect(err).NotTo(HaveOccurred(), string(out))
 }
