@@ -36,9 +36,6 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
 		command, args = args[0], args[1:]
 	}
-	if command == "ready" {
-		return ready(ctx, args, stderr)
-	}
 	o, err := parseOptions(command, args, stderr)
 	if errors.Is(err, flag.ErrHelp) {
 		return 0
