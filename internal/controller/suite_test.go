@@ -49,7 +49,7 @@ import (
 // How long a test waits for a state. The machine may be slow; no test measures time.
 const (
 	eventually = 3 * time.Minute
-	interval   = 100 * time.Millisecond
+	interval   = 20 * time.Millisecond
 )
 
 var (
@@ -73,6 +73,8 @@ type testPlatform struct {
 	memory          *memory
 	// machine is the clock of the machine on which the manager runs.
 	machine *wrongClock
+	// clock is what the manager makes of it.
+	clock *serverclock.Clock
 }
 
 // wrongClock is a machine's clock that is off by a time that can be changed.
@@ -120,9 +122,9 @@ var _ = BeforeSuite(func() {
 		Expect(k8sClient.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})).To(Succeed())
 	}
 	Expect(k8sClient.Create(ctx, pullSecret())).To(Succeed())
-	now := serverclock.New(platformS.machine, logr.Discard())
+	platformS.clock = serverclock.New(platformS.machine, logr.Discard())
 	managerConfig := rest.CopyConfig(cfg)
-	managerConfig.Wrap(now.Wrap)
+	managerConfig.Wrap(platformS.clock.Wrap)
 	mgr, err := ctrl.NewManager(managerConfig, ctrl.Options{
 		Scheme: scheme.Scheme, Cache: CacheOptions(), Metrics: metricsserver.Options{BindAddress: "0"},
 	})
@@ -131,7 +133,7 @@ var _ = BeforeSuite(func() {
 	Expect(err).NotTo(HaveOccurred())
 	Expect(Setup(ctx, mgr, Names(), Dependencies{
 		Config: platformS.config, Catalogue: catalogue, Store: platformS.store, Images: platformS.images,
-		Review: platformS.review, Clock: now, memory: platformS.memory,
+		Review: platformS.review, Clock: platformS.clock, memory: platformS.memory,
 	})).To(Succeed())
 	go func() {
 		defer GinkgoRecover()

@@ -30,8 +30,7 @@ import (
 // cleanedUp is long against the times that config/local sets for the clean-up.
 const cleanedUp = 6 * time.Minute
 
-// What waits for minutes begins first.
-var _ = Describe("The clean-up", SpecPriority(1), func() {
+var _ = Describe("The clean-up", SpecPriority(first), func() {
 	var (
 		platform          *platformServers
 		tenant, namespace string

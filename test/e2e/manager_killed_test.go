@@ -30,6 +30,7 @@ var _ = Describe("When the manager is killed", Serial, Ordered, func() {
 		calling       *v1alpha1.Trigger
 		due           *metav1.Time
 		begun         *v1alpha1.FunctionJob
+		callers       *crowd // nil without KEDA
 		builds        = map[types.UID]bool{}
 		killed        string
 	)
@@ -47,6 +48,10 @@ var _ = Describe("When the manager is killed", Serial, Ordered, func() {
 			fetched.Spec.Source.Git.IntervalSeconds = new(int32(3600))
 			quiet = append(quiet, fetched)
 		}
+		scaled := scaling(namespace, "scaled", napper)
+		if hasKEDA(ctx) {
+			quiet = append(quiet, scaled)
+		}
 		for _, fn := range quiet {
 			Expect(k8s.Create(ctx, fn)).To(Succeed())
 		}
@@ -56,6 +61,11 @@ var _ = Describe("When the manager is killed", Serial, Ordered, func() {
 		ended, begun = jobOf(worked, "ended", `{"to":1}`), jobOf(worked, "begun", `{"to":2}`)
 		Expect(k8s.Create(ctx, ended)).To(Succeed())
 		Eventually(phase(ctx, ended)).Should(Equal("Succeeded 1"))
+
+		if hasKEDA(ctx) {
+			callers = startCrowd(context.WithoutCancel(ctx), scaled, 2, "")
+			callers.busy()
+		}
 
 		By("waiting for the end of a minute: the tick comes while nobody leads")
 		const before = 12 * time.Second
@@ -99,6 +109,14 @@ var _ = Describe("When the manager is killed", Serial, Ordered, func() {
 	It("a Trigger calls at the tick all the same, exactly once", func(ctx SpecContext) {
 		calledOnce(ctx, calling, called, due)
 		Expect(cronJobOf(ctx, calling).Generation).To(BeEquivalentTo(1), "the next manager finds its CronJob as it is to be")
+	})
+
+	It("no call of a function that scales is lost", func() {
+		if callers == nil {
+			Skip("KEDA is not installed")
+		}
+		callers.busy()
+		callers.end(10)
 	})
 
 	It("nothing else is written: no function is fetched or built again, and what ran does not run again", func(ctx SpecContext) {

@@ -21,7 +21,7 @@ import (
 	"github.com/naeel/sless/api/v1alpha1"
 )
 
-var _ = Describe("A function that cannot wake answers with the cause, as its condition does", func() {
+var _ = Describe("A function that cannot wake answers with the cause, as its condition does", SpecPriority(earlier), func() {
 	BeforeEach(func(ctx SpecContext) { needsKEDA(ctx) })
 
 	It("(its handler cannot be loaded)", func(ctx SpecContext) {
@@ -63,17 +63,16 @@ var _ = Describe("A function that cannot wake answers with the cause, as its con
 	})
 })
 
-var _ = Describe("A part of KEDA", Serial, func() {
-	BeforeEach(func(ctx SpecContext) { needsKEDA(ctx) })
+var _ = Describe("A part of KEDA", Ordered, SpecPriority(early), func() {
+	BeforeEach(func(ctx SpecContext) { breaksKEDA(ctx) })
 
-	It("restarts, or sless' manager does, and no call is lost", func(ctx SpecContext) {
+	It("restarts and no call is lost", func(ctx SpecContext) {
 		fn := scaling(newNamespace(ctx), "napper", napper)
 		create(ctx, fn)
 		c := startCrowd(ctx, fn, 4, "")
 		c.busy()
 		for _, part := range [][2]string{
 			{kedaNamespace, kedaInterceptor}, {kedaNamespace, kedaScaler}, {kedaNamespace, kedaOperator},
-			{"sless-system", "sless-controller-manager"},
 		} {
 			By("restarting " + part[1])
 			restart(ctx, part[0], part[1])

@@ -51,14 +51,32 @@ func scaling(namespace, name, code string) *v1alpha1.Function {
 	return fn
 }
 
-// needsKEDA skips a story without KEDA.
+// needsKEDA skips a story without KEDA, and keeps those that break it waiting until the story ends.
 func needsKEDA(ctx context.Context) {
 	GinkgoHelper()
-	err := k8s.Get(ctx, client.ObjectKey{Namespace: kedaNamespace, Name: kedaOperator}, &appsv1.Deployment{})
-	if client.IgnoreNotFound(err) == nil && err != nil {
+	skipWithoutKEDA(ctx)
+	lock("keda", together)
+}
+
+// breaksKEDA skips a story without KEDA, and waits until no other needs it whole.
+func breaksKEDA(ctx context.Context) {
+	GinkgoHelper()
+	skipWithoutKEDA(ctx)
+	lock("keda", alone)
+}
+
+func skipWithoutKEDA(ctx context.Context) {
+	GinkgoHelper()
+	if !hasKEDA(ctx) {
 		Skip("KEDA is not installed; on the local cluster make cluster-up KEDA=1 does that")
 	}
-	Expect(err).NotTo(HaveOccurred())
+}
+
+func hasKEDA(ctx context.Context) bool {
+	GinkgoHelper()
+	err := k8s.Get(ctx, client.ObjectKey{Namespace: kedaNamespace, Name: kedaOperator}, &appsv1.Deployment{})
+	Expect(client.IgnoreNotFound(err)).To(Succeed())
+	return err == nil
 }
 
 func scalingActive(ctx context.Context, fn *v1alpha1.Function) func() string {

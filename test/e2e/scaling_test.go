@@ -19,7 +19,7 @@ import (
 	"github.com/naeel/sless/internal/naming"
 )
 
-var _ = Describe("A function that scales", func() {
+var _ = Describe("A function that scales", SpecPriority(earlier), func() {
 	var fn *v1alpha1.Function
 
 	BeforeEach(func(ctx SpecContext) {

@@ -34,6 +34,13 @@ const (
 	interval = 100 * time.Millisecond
 )
 
+// The order in which stories begin: those that wait for minutes first, and those that keep others waiting soon.
+const (
+	early   = 1
+	earlier = 2
+	first   = 3
+)
+
 // pause is for states that must not change for a while.
 const pause = 3 * time.Second
 

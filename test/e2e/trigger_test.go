@@ -149,8 +149,7 @@ func cronJobOf(ctx context.Context, t *v1alpha1.Trigger) *batchv1.CronJob {
 	return cronJob
 }
 
-// What waits for a minute to end begins early.
-var _ = Describe("A user's Trigger", SpecPriority(1), func() {
+var _ = Describe("A user's Trigger", SpecPriority(early), func() {
 	It("calls every minute, exactly once; can be switched off and on; leaves nothing", func(ctx SpecContext) {
 		namespace := newNamespace(ctx)
 		fn := python(namespace, "diary", diary)
