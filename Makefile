@@ -184,9 +184,10 @@ docker-buildx: ## Build and push the image of sless for several platforms.
 		$(if $(BASE_IMAGE),--build-arg BASE_IMAGE=$(BASE_IMAGE)) --tag $(IMG) .
 
 .PHONY: build-installer
-build-installer: manifests generate $(KUSTOMIZE) ## Generate dist/install.yaml.
+build-installer: manifests generate $(KUSTOMIZE) ## Generate dist/install.yaml and dist/install-cert-manager.yaml.
 	@mkdir -p dist
 	@"$(KUSTOMIZE)" build config/install > dist/install.yaml
+	@"$(KUSTOMIZE)" build config/install-cert-manager > dist/install-cert-manager.yaml
 
 ##@ Deploy
 
