@@ -6,6 +6,8 @@ CLUSTER ?= local
 # KEDA=1 also puts KEDA and its http-add-on on the local cluster, so that functions can scale to zero.
 KEDA ?=
 KEDA_FLAG = $(if $(filter-out 0 false,$(KEDA)),--keda)
+# CERT_MANAGER=1 leaves the certificate of the webhooks to cert-manager, which must be on the cluster.
+CERT_MANAGER ?=
 # How many end-to-end stories run at once.
 E2E_PROCS ?= 5
 CONTAINER_TOOL ?= docker
@@ -202,8 +204,8 @@ uninstall: manifests $(KUSTOMIZE) ## Remove the CRDs, and with them all function
 	@"$(KUSTOMIZE)" build config/crd | "$(KUBECTL)" delete --ignore-not-found=$(ignore-not-found) -f -
 
 .PHONY: deploy
-deploy: build-installer ## Put sless on the cluster of the current kubeconfig (docs/install.md).
-	@sed 's#ghcr.io/naeel/sless:v0.1.0#$(IMG)#g' dist/install.yaml | "$(KUBECTL)" apply --server-side -f -
+deploy: build-installer ## Put sless on the cluster of the current kubeconfig (docs/install.md). CERT_MANAGER=1: with its certificates.
+	@sed 's#ghcr.io/naeel/sless:v0.1.0#$(IMG)#g' dist/install$(if $(filter-out 0 false,$(CERT_MANAGER)),-cert-manager).yaml | "$(KUBECTL)" apply --server-side -f -
 
 .PHONY: undeploy
 undeploy: $(KUSTOMIZE) ## Remove sless and all functions from the cluster of the current kubeconfig.
