@@ -15,10 +15,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"golang.org/x/sync/errgroup"
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
 	"github.com/naeel/sless/internal/gateway"
+	"github.com/naeel/sless/internal/serverclock"
 )
 
 var setupLog = ctrl.Log.WithName("setup")
@@ -90,6 +92,10 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return fmt.Errorf("finding the cluster: %w", err)
 	}
+	// Tokens hold by the cluster's clock, whichever machine a gateway is on.
+	now := serverclock.New(clock.RealClock{}, ctrl.Log.WithName("clock"))
+	restConfig.Wrap(now.Wrap)
+	o.api.tokens.Now = now.Now
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	metrics := gateway.NewMetrics(registry)

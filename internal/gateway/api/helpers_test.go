@@ -96,6 +96,8 @@ type testStore struct {
 	*objectstore.S3
 	puts atomic.Int32
 	down atomic.Bool
+	// refuses is the code with which it refuses everything, if it is not empty.
+	refuses atomic.Value
 }
 
 func (s *testStore) Put(ctx context.Context, key string, r io.Reader, size int64, meta map[string]string) error {
@@ -110,6 +112,11 @@ func startStore(t testing.TB) *testStore {
 	s.S3 = storeAt(t, func(w http.ResponseWriter, r *http.Request) {
 		if s.down.Load() {
 			http.Error(w, "down", http.StatusBadGateway)
+			return
+		}
+		if code, _ := s.refuses.Load().(string); code != "" {
+			w.Header().Set("X-Minio-Error-Code", code)
+			w.WriteHeader(http.StatusForbidden)
 			return
 		}
 		fake.ServeHTTP(w, r)

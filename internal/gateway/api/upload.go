@@ -5,6 +5,7 @@ package api
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"mime"
 	"net/http"
@@ -158,10 +159,14 @@ func explainZip(err error) error {
 // storeCode puts an archive into the store unless it is there. refreshed is as in objectstore.Keep.
 func (s *Server) storeCode(ctx context.Context, code objectstore.Archive) (refreshed bool, err error) {
 	refreshed, err = objectstore.Keep(ctx, s.cfg.Store, code, s.cfg.RefreshAfter, s.cfg.Now())
-	if err != nil {
-		return false, platformDown("the object store does not take the code now; try again", err)
+	switch {
+	case err == nil:
+		return refreshed, nil
+	case objectstore.IsRefused(err):
+		return false, platformDown("the object store refuses the code until whoever runs sless has set something right; "+
+			"the gateway's log says what", fmt.Errorf("%w: %w", objectstore.Explain(err), err))
 	}
-	return refreshed, nil
+	return false, platformDown("the object store does not take the code now; try again", err)
 }
 
 // contextWriter stops a long write when nobody waits for it any more.

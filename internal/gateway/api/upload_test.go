@@ -9,9 +9,11 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -247,10 +249,29 @@ func (o onRead) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
+// lockedLog collects log lines.
+type lockedLog struct {
+	mu   sync.Mutex
+	text string
+}
+
+func (l *lockedLog) add(_, args string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.text += args + "\n"
+}
+
+func (l *lockedLog) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text
+}
+
 func TestStoreIsDown(t *testing.T) {
 	t.Parallel()
 	createFunction(t, "down", "hello")
-	a := startAPI(t)
+	logged := &lockedLog{}
+	a := startAPI(t, func(c *Config) { c.Log = funcr.New(logged.add, funcr.Options{}) })
 	a.store.down.Store(true)
 	content := zipOf(t, "handler.py", "1")
 	got := a.upload(t, "down", "hello", bytes.NewReader(content))
@@ -259,6 +280,13 @@ func TestStoreIsDown(t *testing.T) {
 		t.Errorf("the Function has %+v, header %v", fn.Spec.Source.Upload, got.header)
 	}
 	a.store.down.Store(false)
+	a.store.refuses.Store("RequestTimeTooSkewed")
+	got = a.upload(t, "down", "hello", bytes.NewReader(content))
+	checkError(t, got, http.StatusServiceUnavailable, "whoever runs sless has set something right")
+	if log := logged.String(); !strings.Contains(log, "set them right") || !strings.Contains(log, "looking for") {
+		t.Errorf("the log does not say what is to be set right, or what happened:\n%s", log)
+	}
+	a.store.refuses.Store("")
 	wantUploaded(t, a.upload(t, "down", "hello", bytes.NewReader(content)))
 }
 
