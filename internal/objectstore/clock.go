@@ -10,8 +10,9 @@ import (
 const (
 	// codeTooSkewed is what a store says when the time of a signature is too far from its own.
 	codeTooSkewed = "RequestTimeTooSkewed"
-	// codeHeader is where the client looks for the code of an answer that has no body.
+	// codeHeader and textHeader are where the client looks for the code of an answer that has no body, and for the text.
 	codeHeader = "X-Minio-Error-Code"
+	textHeader = "X-Minio-Error-Desc"
 	// tooSkewed is about what stores allow.
 	tooSkewed = 14 * time.Minute
 )
@@ -35,6 +36,7 @@ func (t *skewTeller) RoundTrip(r *http.Request) (*http.Response, error) {
 	// The machine's own clock, which signed the request.
 	if date, err := http.ParseTime(res.Header.Get("Date")); err == nil && time.Since(date).Abs() > tooSkewed {
 		res.Header.Set(codeHeader, codeTooSkewed)
+		res.Header.Set(textHeader, "the time of the request is too far from that of the object store")
 	}
 	return res, nil
 }
