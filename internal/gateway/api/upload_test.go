@@ -227,7 +227,6 @@ func TestLargestZip(t *testing.T) {
 // TestMissingFunctionIsToldBeforeTheBody has a client that waits for the go-ahead, and never gets it.
 func TestMissingFunctionIsToldBeforeTheBody(t *testing.T) {
 	t.Parallel()
-	needCluster(t)
 	a := startAPI(t)
 	read := false
 	got := a.send(t, request{
@@ -273,7 +272,6 @@ func TestStoreIsDown(t *testing.T) {
 // TestFunctionChangesDuringUpload has something happen to the Function after the upload has begun.
 func TestFunctionChangesDuringUpload(t *testing.T) {
 	t.Parallel()
-	needCluster(t)
 	tests := map[string]struct {
 		change     func(t *testing.T, fn *v1alpha1.Function)
 		wantStatus int
