@@ -32,7 +32,7 @@ var errBlocked = errors.New("the registry refuses to delete images")
 
 // visit is what was found in a repository, so that the next pass need not ask again while nothing has changed.
 type visit struct {
-	// fingerprint is of what needed the images of the repository then.
+	// fingerprint is of the images that were needed of the repository then.
 	fingerprint string
 	// at is when the visit was, and seen when a pass thought of it last.
 	at, seen time.Time
@@ -50,30 +50,31 @@ func (c *cleaner) cleanImages(ctx context.Context, n *namespaceSweep) error {
 	host := c.config.Registry.Host
 	n.emptyRepositories, n.repositoryOf = map[string]bool{}, map[string]string{}
 	n.dependencies = naming.DependencyRepository(host, n.namespace)
-	fingerprints := map[string][]string{n.dependencies: nil}
+	// deleted are the times at which Functions of a repository were found deleted.
+	deleted := map[string][]string{n.dependencies: nil}
 	for _, fn := range n.functions {
-		repository, print := naming.CodeRepository(host, n.namespace, fn.Name), imagesFingerprint(fn)
+		repository := naming.CodeRepository(host, n.namespace, fn.Name)
 		n.repositoryOf[fn.Name] = repository
-		fingerprints[repository] = append(fingerprints[repository], print)
-		fingerprints[n.dependencies] = append(fingerprints[n.dependencies], print)
+		deleted[repository] = nil
 	}
 	for name, at := range n.record.deleted {
 		repository := naming.CodeRepository(host, n.namespace, name)
 		n.repositoryOf[name] = repository
-		fingerprints[repository] = append(fingerprints[repository], at)
-		fingerprints[n.dependencies] = append(fingerprints[n.dependencies], at)
+		deleted[repository] = append(deleted[repository], at)
+		deleted[n.dependencies] = append(deleted[n.dependencies], at)
 	}
-	n.record.dropMarks(maps.Keys(fingerprints))
+	n.record.dropMarks(maps.Keys(deleted))
 	if n.now.Before(c.refusedUntil) {
 		return nil
 	}
 	var problems []error
-	for _, repository := range slices.Sorted(maps.Keys(fingerprints)) {
+	for _, repository := range slices.Sorted(maps.Keys(deleted)) {
 		if n.registryDown || n.now.Before(c.refusedUntil) {
 			break
 		}
-		slices.Sort(fingerprints[repository])
-		problems = append(problems, c.cleanRepository(ctx, n, repository, naming.Hash(fingerprints[repository]...)))
+		slices.Sort(deleted[repository])
+		fingerprint := naming.Hash(slices.Concat(n.usage.ImagesIn(repository), deleted[repository])...)
+		problems = append(problems, c.cleanRepository(ctx, n, repository, fingerprint))
 	}
 	return errors.Join(problems...)
 }
@@ -81,20 +82,8 @@ func (c *cleaner) cleanImages(ctx context.Context, n *namespaceSweep) error {
 // imageGroup begins the IDs of the images in a repository.
 func imageGroup(repository string) string { return imageMark + path.Base(repository) + "@" }
 
-// imagesFingerprint changes with the images that a Function needs.
-func imagesFingerprint(fn *v1alpha1.Function) string {
-	parts := []string{string(fn.UID), fn.Status.Image}
-	if ready := fn.Spec.Source.Image; ready != nil {
-		parts = append(parts, ready.Ref)
-	}
-	for _, record := range fn.Status.History {
-		parts = append(parts, record.Image, record.Base)
-	}
-	return naming.Hash(parts...)
-}
-
-// cleanRepository removes what it may from one repository. It asks the registry nothing when the same Functions need the
-// same images as at the last visit and nothing is due, but at least once in a time of grace.
+// cleanRepository removes what it may from one repository. It asks the registry nothing when the same images are needed as
+// at the last visit and nothing is due, but at least once in a time of grace.
 func (c *cleaner) cleanRepository(ctx context.Context, n *namespaceSweep, repository, fingerprint string) error {
 	v := c.visitOf(n, repository)
 	group := imageGroup(repository)

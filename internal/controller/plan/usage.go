@@ -19,11 +19,13 @@ import (
 type Usage struct {
 	objects map[string]bool // by key
 	images  map[string]bool // by ImageName
+	// repositories are the images in each of them, by the same names.
+	repositories map[string][]string
 }
 
 // NewUsage returns the usage of nothing.
 func NewUsage() *Usage {
-	return &Usage{objects: map[string]bool{}, images: map[string]bool{}}
+	return &Usage{objects: map[string]bool{}, images: map[string]bool{}, repositories: map[string][]string{}}
 }
 
 // AddFunction adds what a Function needs: its code and its image, those of its history, and the images that these were
@@ -83,9 +85,22 @@ func (u *Usage) addArgument(argument string) {
 }
 
 func (u *Usage) addImage(ref string) {
-	if ref != "" {
-		u.images[ImageName(ref)] = true
+	if ref == "" || u.images[ImageName(ref)] {
+		return
 	}
+	u.images[ImageName(ref)] = true
+	if parsed, err := name.ParseReference(ref); err == nil {
+		repository := parsed.Context().Name()
+		u.repositories[repository] = append(u.repositories[repository], parsed.Name())
+	}
+}
+
+// ImagesIn returns the names of the images that are needed of a repository ("host/path"), sorted.
+func (u *Usage) ImagesIn(repository string) []string {
+	if parsed, err := name.NewRepository(repository); err == nil {
+		repository = parsed.Name()
+	}
+	return slices.Sorted(slices.Values(u.repositories[repository]))
 }
 
 // NeedsObject tells whether the object with the key is needed. What was said about code in a review is needed as long as the

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -87,6 +88,29 @@ func TestUsageOfImages(t *testing.T) {
 	for name, tc := range tests {
 		if got := usage.NeedsImage(tc.image); got != tc.want {
 			t.Errorf("%s: got %v", name, got)
+		}
+	}
+}
+
+func TestUsageOfRepositories(t *testing.T) {
+	t.Parallel()
+	usage := NewUsage()
+	usage.AddFunction(usedFunction())
+	usage.AddFunction(usedFunction()) // what two need is one
+	usage.AddPod(&corev1.PodSpec{Containers: []corev1.Container{
+		{Image: "docker.io/acme/sless-shop-cart:1"}, {Image: "not an image"}, {},
+	}})
+	for repository, want := range map[string][]string{
+		"r:5000/sless-shop-cart": {
+			"r:5000/sless-shop-cart@" + digestOf("1"), "r:5000/sless-shop-cart@" + digestOf("2"), "r:5000/sless-shop-cart@" + digestOf("4"),
+		},
+		"r:5000/sless-shop-deps":         {"r:5000/sless-shop-deps@" + digestOf("3")},
+		"docker.io/acme/sless-shop-cart": {"index.docker.io/acme/sless-shop-cart:1"},
+		"acme/sless-shop-cart":           {"index.docker.io/acme/sless-shop-cart:1"},
+		"r:5000/sless-shop":              nil,
+	} {
+		if diff := cmp.Diff(want, usage.ImagesIn(repository)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", repository, diff)
 		}
 	}
 }

@@ -5,7 +5,6 @@ package api
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"mime"
 	"net/http"
@@ -159,14 +158,17 @@ func explainZip(err error) error {
 // storeCode puts an archive into the store unless it is there. refreshed is as in objectstore.Keep.
 func (s *Server) storeCode(ctx context.Context, code objectstore.Archive) (refreshed bool, err error) {
 	refreshed, err = objectstore.Keep(ctx, s.cfg.Store, code, s.cfg.RefreshAfter, s.cfg.Now())
-	switch {
-	case err == nil:
-		return refreshed, nil
-	case objectstore.IsRefused(err):
-		return false, platformDown("the object store refuses the code until whoever runs sless has set something right; "+
-			"the gateway's log says what", fmt.Errorf("%w: %w", objectstore.Explain(err), err))
+	if objectstore.IsRefused(err) {
+		return false, &Error{
+			Status:  http.StatusServiceUnavailable,
+			Message: "the object store refuses the code, which waiting does not change; tell the operator: the gateway's log says why",
+			cause:   objectstore.Explain(err),
+		}
 	}
-	return false, platformDown("the object store does not take the code now; try again", err)
+	if err != nil {
+		return false, platformDown("the object store does not take the code now; try again", err)
+	}
+	return refreshed, nil
 }
 
 // contextWriter stops a long write when nobody waits for it any more.
