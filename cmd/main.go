@@ -110,11 +110,10 @@ func run(ctx context.Context, opts options) error {
 	if err != nil {
 		return err
 	}
-	deps, store, err := dependencies(cfg)
+	deps, store, err := dependencies(cfg, now)
 	if err != nil {
 		return err
 	}
-	deps.Clock = now
 	if err := mgr.Add(ensureBucket(store)); err != nil {
 		return fmt.Errorf("adding the check of the bucket: %w", err)
 	}
@@ -194,7 +193,7 @@ func ensureBucket(store *objectstore.S3) manager.Runnable {
 	})
 }
 
-func dependencies(cfg *config.Config) (controller.Dependencies, *objectstore.S3, error) {
+func dependencies(cfg *config.Config, now clock.PassiveClock) (controller.Dependencies, *objectstore.S3, error) {
 	none := controller.Dependencies{}
 	catalogue, err := runtimes.Load()
 	if err != nil {
@@ -204,6 +203,7 @@ func dependencies(cfg *config.Config) (controller.Dependencies, *objectstore.S3,
 		Endpoint: cfg.ObjectStore.Endpoint, Region: cfg.ObjectStore.Region, Bucket: cfg.ObjectStore.Bucket,
 		PathStyle: cfg.ObjectStore.PathStyle, Insecure: cfg.ObjectStore.Insecure, CAFile: cfg.ObjectStore.CAFile,
 		AccessKey: os.Getenv("AWS_ACCESS_KEY_ID"), SecretKey: os.Getenv("AWS_SECRET_ACCESS_KEY"),
+		Clock: now,
 	})
 	if err != nil {
 		return none, nil, fmt.Errorf("setting up the object store: %w", err)
@@ -216,7 +216,7 @@ func dependencies(cfg *config.Config) (controller.Dependencies, *objectstore.S3,
 	if err != nil {
 		return none, nil, fmt.Errorf("setting up the registry: %w", err)
 	}
-	return controller.Dependencies{Config: cfg, Catalogue: catalogue, Store: store, Images: images}, store, nil
+	return controller.Dependencies{Config: cfg, Catalogue: catalogue, Store: store, Images: images, Clock: now}, store, nil
 }
 
 // reviewGate sets the review of code up as the variables LLM_* of the environment say. The gateway reads the same ones.

@@ -15,10 +15,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
 	"github.com/naeel/sless/internal/gateway"
+	"github.com/naeel/sless/internal/serverclock"
 )
 
 var setupLog = ctrl.Log.WithName("setup")
@@ -90,6 +93,7 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return fmt.Errorf("finding the cluster: %w", err)
 	}
+	o.api.tokens.Now = clusterTime(restConfig)
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	metrics := gateway.NewMetrics(registry)
@@ -115,4 +119,12 @@ func run(ctx context.Context, o options) error {
 		return server.Run(groupCtx)
 	})
 	return group.Wait()
+}
+
+// clusterTime gives the API server's time, as those who use the configuration from now on hear of it. Tokens hold by that
+// clock, whichever machine a gateway is on.
+func clusterTime(restConfig *rest.Config) func() time.Time {
+	now := serverclock.New(clock.RealClock{}, ctrl.Log.WithName("clock"))
+	restConfig.Wrap(now.Wrap)
+	return now.Now
 }

@@ -14,8 +14,7 @@ const (
 	// DefaultGrace is how long what nobody needs is kept.
 	DefaultGrace = 24 * time.Hour
 	// MinGrace is the shortest time of grace. The gateway stores code again when it is older than half of it, so half of it
-	// has to be longer than what lies between that and the change of the Function reaching the manager, and longer than the
-	// clocks of the two and of the store are apart.
+	// has to be longer than what lies between that and the change of the Function reaching the manager.
 	MinGrace = time.Minute
 	// DefaultInterval is the pause between two passes of the cleaning.
 	DefaultInterval = time.Hour

@@ -85,6 +85,8 @@ type wrongClock struct {
 
 func (c *wrongClock) Now() time.Time { return c.RealClock.Now().Add(time.Duration(c.off.Load())) }
 
+func (c *wrongClock) Since(t time.Time) time.Duration { return c.Now().Sub(t) }
+
 func (c *wrongClock) set(off time.Duration) { c.off.Store(int64(off)) }
 
 // clockSkew is how far the clock of the manager's machine is ahead of the API server's in all tests that say nothing else.

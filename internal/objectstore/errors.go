@@ -54,6 +54,9 @@ func IsRefused(err error) bool {
 func Explain(err error) error {
 	if response, ok := errors.AsType[minio.ErrorResponse](err); ok {
 		switch {
+		case response.Code == codeTooSkewed:
+			return &servers.Explained{Err: err, Text: "the object store's clock and that of the machine that asks it are apart " +
+				"by more than it allows, mostly 15 minutes; set them right"}
 		case response.StatusCode == http.StatusUnauthorized, response.StatusCode == http.StatusForbidden:
 			return &servers.Explained{Err: err, Text: "the object store refuses the credentials, or what they are used for (" +
 				response.Code + "); set right those that objectStore.secretName names and the manager's"}

@@ -36,6 +36,7 @@ func TestIsUnavailable(t *testing.T) {
 		"denied":          {handler: answer(403, "AccessDenied"), wantRefused: "refuses the credentials, or what they are used for ("},
 		"unknown key":     {handler: answer(403, "InvalidAccessKeyId"), wantRefused: "(InvalidAccessKeyId)"},
 		"signature":       {handler: answer(403, "SignatureDoesNotMatch"), wantRefused: "(SignatureDoesNotMatch)"},
+		"clocks apart":    {handler: answer(403, "RequestTimeTooSkewed"), wantRefused: "are apart by more than it allows"},
 		"no bucket":       {handler: answer(404, "NoSuchBucket"), wantRefused: "has no bucket"},
 		"no object":       {handler: answer(404, "NoSuchKey")},
 		"hangs up": {want: true, handler: func(http.ResponseWriter, *http.Request) {

@@ -20,7 +20,7 @@ func (s *S3) List(ctx context.Context, prefix string) iter.Seq2[Object, error] {
 				yield(Object{}, fmt.Errorf("listing %s: %w", prefix, info.Err))
 				return
 			}
-			if !yield(Object{Key: info.Key, Size: info.Size, LastModified: info.LastModified}, nil) {
+			if !yield(Object{Key: info.Key, Size: info.Size, LastModified: s.callersTime(info.LastModified)}, nil) {
 				return
 			}
 		}

@@ -7,12 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	clocktesting "k8s.io/utils/clock/testing"
 )
 
 func TestList(t *testing.T) {
@@ -124,6 +126,62 @@ func TestKeep(t *testing.T) {
 				t.Errorf("stored is %+v, %v", info, err)
 			}
 		})
+	}
+}
+
+// TestStoreWithAnotherClock has a store whose clock is minutes off: what it stored is as old as it is.
+func TestStoreWithAnotherClock(t *testing.T) {
+	t.Parallel()
+	const refresh = time.Minute
+	for _, off := range []time.Duration{-10 * time.Minute, 10 * time.Minute} {
+		t.Run(off.String(), func(t *testing.T) {
+			t.Parallel()
+			url := startFakeWithClock(t, off)
+			caller := clocktesting.NewFakePassiveClock(time.Now().Add(time.Hour)) // the API server's, for instance
+			cfg := testConfig(url)
+			cfg.Clock = caller
+			store := newTestStore(t, cfg)
+			if err := store.EnsureBucket(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			object := Archive{Key: "ns/a", Content: strings.NewReader("abc"), Size: 3}
+			for i, wantRefreshed := range []bool{false, false, true} {
+				now := caller.Now()
+				if i == 2 {
+					now = now.Add(2 * refresh)
+				}
+				if refreshed, err := Keep(t.Context(), store, object, refresh, now); err != nil || refreshed != wantRefreshed {
+					t.Errorf("time %d: refreshed %t, %v", i, refreshed, err)
+				}
+			}
+			for listed, err := range store.List(t.Context(), "ns/") {
+				if age := caller.Now().Sub(listed.LastModified); err != nil || age.Abs() > refresh/2 {
+					t.Errorf("a new object is listed as %s old, %v", age, err)
+				}
+			}
+		})
+	}
+}
+
+// TestClocksTooFarApart has a store that refuses what was signed too long ago. Its answers to HEAD have no body to tell it.
+func TestClocksTooFarApart(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		off           time.Duration
+		want, wantErr string
+	}{
+		{off: 20 * time.Minute, want: "are apart by more than it allows", wantErr: "too far from"},
+		{off: -20 * time.Minute, want: "are apart by more than it allows", wantErr: "too far from"},
+		{off: time.Minute, want: "refuses the credentials", wantErr: "Access Denied"},
+	} {
+		store := newTestStore(t, testConfig(startHandler(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Date", time.Now().Add(tc.off).UTC().Format(http.TimeFormat))
+			w.WriteHeader(http.StatusForbidden)
+		})))
+		_, err := store.Stat(t.Context(), "key")
+		if !IsRefused(err) || !strings.Contains(err.Error(), tc.wantErr) || !strings.Contains(Explain(err).Error(), tc.want) {
+			t.Errorf("%s apart: got %v, explained %v", tc.off, err, Explain(err))
+		}
 	}
 }
 

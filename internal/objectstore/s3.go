@@ -12,9 +12,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
+	"k8s.io/utils/clock"
 
+	"github.com/naeel/sless/internal/serverclock"
 	"github.com/naeel/sless/internal/servers"
 )
 
@@ -46,6 +49,8 @@ type Config struct {
 	CAFile string
 	// AccessKey and SecretKey are the credentials. Both are empty for a store that asks for none.
 	AccessKey, SecretKey string
+	// Clock is the clock of the caller, by which the store tells when objects were stored. The default is the machine's.
+	Clock clock.PassiveClock
 }
 
 // S3 is a Store in one bucket.
@@ -53,6 +58,9 @@ type S3 struct {
 	client *minio.Core
 	bucket string
 	region string
+	// clock is the caller's, and own the store's.
+	clock clock.PassiveClock
+	own   *serverclock.Clock
 }
 
 var _ Store = (*S3)(nil)
@@ -74,10 +82,15 @@ func New(cfg Config) (*S3, error) {
 		lookup = minio.BucketLookupPath
 	}
 	region := cmp.Or(cfg.Region, defaultRegion)
-	client, err := minio.NewCore(endpoint, &minio.Options{
+	s := &S3{bucket: cfg.Bucket, region: region, clock: cfg.Clock}
+	if s.clock == nil {
+		s.clock = clock.RealClock{}
+	}
+	s.own = serverclock.New(clock.RealClock{}, logr.Discard())
+	s.client, err = minio.NewCore(endpoint, &minio.Options{
 		Creds:        credentials.NewStaticV4(cfg.AccessKey, cfg.SecretKey, ""),
 		Secure:       !cfg.Insecure,
-		Transport:    transport,
+		Transport:    s.own.Wrap(&skewTeller{next: transport}),
 		Region:       region,
 		BucketLookup: lookup,
 		MaxRetries:   maxTries,
@@ -85,7 +98,7 @@ func New(cfg Config) (*S3, error) {
 	if err != nil {
 		return nil, fmt.Errorf("object store: %w", err)
 	}
-	return &S3{client: client, bucket: cfg.Bucket, region: region}, nil
+	return s, nil
 }
 
 func checkConfig(cfg Config) (endpoint string, err error) {
@@ -166,7 +179,7 @@ func (s *S3) Get(ctx context.Context, key string) (io.ReadCloser, Info, error) {
 	if err != nil {
 		return nil, Info{}, fmt.Errorf("reading %s: %w", key, notFound(err))
 	}
-	return content, infoOf(info), nil
+	return content, s.infoOf(info), nil
 }
 
 // Stat describes an object, see Store.
@@ -175,7 +188,7 @@ func (s *S3) Stat(ctx context.Context, key string) (Info, error) {
 	if err != nil {
 		return Info{}, fmt.Errorf("looking for %s: %w", key, notFound(err))
 	}
-	return infoOf(info), nil
+	return s.infoOf(info), nil
 }
 
 // Delete removes an object, see Store.
@@ -187,12 +200,12 @@ func (s *S3) Delete(ctx context.Context, key string) error {
 	return nil
 }
 
-func infoOf(info minio.ObjectInfo) Info {
+func (s *S3) infoOf(info minio.ObjectInfo) Info {
 	metadata := make(map[string]string, len(info.UserMetadata))
 	for key, value := range info.UserMetadata {
 		metadata[strings.ToLower(key)] = value
 	}
-	return Info{Size: info.Size, LastModified: info.LastModified, Metadata: metadata}
+	return Info{Size: info.Size, LastModified: s.callersTime(info.LastModified), Metadata: metadata}
 }
 
 // notFound gives ErrNotFound for an error that says so. A bucket that is missing is another matter.

@@ -59,6 +59,26 @@ func startFake(t *testing.T) string {
 	return server.URL
 }
 
+// startFakeWithClock runs one whose clock is off.
+func startFakeWithClock(t *testing.T, off time.Duration) string {
+	t.Helper()
+	times := shiftedTime{gofakes3.DefaultTimeSource(), off}
+	fake := gofakes3.New(s3mem.New(s3mem.WithTimeSource(times)), gofakes3.WithTimeSource(times)).Server()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Date", times.Now().UTC().Format(http.TimeFormat))
+		fake.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+type shiftedTime struct {
+	gofakes3.TimeSource
+	off time.Duration
+}
+
+func (s shiftedTime) Now() time.Time { return s.TimeSource.Now().Add(s.off) }
+
 // startVersitygw runs a real S3 server on a folder of the test and gives its URL.
 func startVersitygw(t *testing.T) string {
 	t.Helper()

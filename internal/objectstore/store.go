@@ -26,7 +26,7 @@ var ErrNotFound = errors.New("object not found")
 type Info struct {
 	// Size is the length of the content in bytes.
 	Size int64
-	// LastModified is when it was stored, by the clock of the store and in whole seconds.
+	// LastModified is when it was stored, by the caller's clock and to about a second.
 	LastModified time.Time
 	// Metadata is what Put was given. Keys are in lower case.
 	Metadata map[string]string
@@ -54,7 +54,7 @@ type Object struct {
 	Key string
 	// Size is the length of the content in bytes.
 	Size int64
-	// LastModified is when it was stored, by the clock of the store.
+	// LastModified is when it was stored, as in Info.
 	LastModified time.Time
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package serverclock tells the time by the clock of the Kubernetes API server.
+// Package serverclock tells the time by the clock of a server that is asked over HTTP: mostly the Kubernetes API server.
 package serverclock
 
 import (
@@ -24,29 +24,37 @@ const (
 // clock, and so is what the next controller will read. A machine whose clock is minutes off would wait too long, not at
 // all, or make up for what was never due.
 //
-// It is as exact as the header Date, which is a second, and corrects nothing below that. Before the first answer it is the
-// machine's clock.
+// It is as exact as the header Date, which is a second, and corrects nothing below that. Before the first answer it is what
+// the machine's clock said at the start and the time since then. When the machine's clock is set meanwhile, nothing changes.
 type Clock struct {
 	local clock.PassiveClock
 	log   logr.Logger
+	// start is when the machine's clock was read, the one time that it is.
+	start time.Time
 
 	mu sync.Mutex
-	// ahead is what the API server's clock is ahead of the machine's, and told what was last told of it.
+	// ahead is what the API server's clock is ahead of the machine's as it went on from start, and told what was last told
+	// of it.
 	ahead, told time.Duration
 }
 
 var _ clock.PassiveClock = (*Clock)(nil)
 
-// New returns a clock that begins as local. Give its Wrap to the configuration of the client.
+// New returns a clock that begins as local, whose Since must not follow when the clock is set (that of a time which Now gave
+// does not, in package time). Give its Wrap to the configuration of the client.
 func New(local clock.PassiveClock, log logr.Logger) *Clock {
-	return &Clock{local: local, log: log}
+	return &Clock{local: local, log: log, start: local.Now()}
 }
 
-// Now returns the API server's time.
+// steady is the machine's time, as if nobody had set its clock since the start.
+func (c *Clock) steady() time.Time { return c.start.Add(c.local.Since(c.start)) }
+
+// Now returns the API server's time. It has no monotonic reading, whose difference to that of another clock would not be the
+// time between the two.
 func (c *Clock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.local.Now().Add(c.ahead)
+	return c.steady().Add(c.ahead).Round(0)
 }
 
 // Since returns the time since t, which is one of the API server's.
@@ -64,10 +72,10 @@ type observer struct {
 
 // RoundTrip asks, and reads the time from the answer.
 func (o *observer) RoundTrip(r *http.Request) (*http.Response, error) {
-	sent := o.clock.local.Now()
+	sent := o.clock.steady()
 	response, err := o.next.RoundTrip(r)
 	if err == nil {
-		o.clock.observe(response.Header.Get("Date"), sent, o.clock.local.Now())
+		o.clock.observe(response.Header.Get("Date"), sent, o.clock.steady())
 	}
 	return response, err
 }

@@ -51,6 +51,28 @@ func TestObserve(t *testing.T) {
 	}
 }
 
+// setClock is a machine's clock that is set while time goes on as ever.
+type setClock struct {
+	*clocktesting.FakePassiveClock
+	set time.Duration
+}
+
+func (c *setClock) Now() time.Time { return c.FakePassiveClock.Now().Add(c.set) }
+
+// What was known of the server's time is still known when somebody sets the machine's clock: nothing is done too early.
+func TestClockOfTheMachineIsSet(t *testing.T) {
+	t.Parallel()
+	machine := &setClock{FakePassiveClock: clocktesting.NewFakePassiveClock(local)}
+	c := New(machine, logr.Discard())
+	for _, set := range []time.Duration{0, 10 * time.Minute, -10 * time.Minute} {
+		machine.set = set
+		machine.SetTime(machine.FakePassiveClock.Now().Add(time.Second))
+		if got, want := c.Now(), machine.FakePassiveClock.Now(); !got.Equal(want) {
+			t.Errorf("with the machine's clock set by %s it is %s, want %s", set, got, want)
+		}
+	}
+}
+
 // A machine whose clock is off tells the server's time once it has asked for anything, follows when its clock is set, and
 // tells its operator once for each time.
 func TestClockFollowsTheServer(t *testing.T) {

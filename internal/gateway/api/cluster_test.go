@@ -25,7 +25,7 @@ import (
 	"github.com/naeel/sless/internal/naming"
 )
 
-// cluster is a real API server, when KUBEBUILDER_ASSETS names its programs.
+// cluster is a real API server.
 var cluster struct {
 	admin   client.Client
 	gateway client.Client // has the rights of config/gateway/role.yaml and no others
@@ -46,9 +46,6 @@ func TestMain(m *testing.M) {
 }
 
 func startCluster() (stop func() error, err error) {
-	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		return func() error { return nil }, nil
-	}
 	config := filepath.Join("..", "..", "..", "config")
 	env := &envtest.Environment{
 		CRDDirectoryPaths: []string{filepath.Join(config, "crd", "bases")}, ErrorIfCRDPathMissing: true,
@@ -106,17 +103,9 @@ func bindRole(file, user string) error {
 	return nil
 }
 
-func needCluster(t testing.TB) {
-	t.Helper()
-	if cluster.admin == nil {
-		t.Skip("KUBEBUILDER_ASSETS is not set")
-	}
-}
-
 // createFunction makes a Function in the namespace of subject.
 func createFunction(t testing.TB, subject, name string, tweaks ...func(*v1alpha1.Function)) *v1alpha1.Function {
 	t.Helper()
-	needCluster(t)
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: naming.TenantNamespace(subject)}}
 	if err := cluster.admin.Create(t.Context(), namespace); err != nil && !apierrors.IsAlreadyExists(err) {
 		t.Fatal(err)

@@ -95,7 +95,8 @@ func (q quietAfter) Log(args ...any) {
 type testStore struct {
 	*objectstore.S3
 	puts atomic.Int32
-	down atomic.Bool
+	// down is the status of all answers, or 0.
+	down atomic.Int32
 }
 
 func (s *testStore) Put(ctx context.Context, key string, r io.Reader, size int64, meta map[string]string) error {
@@ -108,8 +109,8 @@ func startStore(t testing.TB) *testStore {
 	s := &testStore{}
 	fake := gofakes3.New(s3mem.New()).Server()
 	s.S3 = storeAt(t, func(w http.ResponseWriter, r *http.Request) {
-		if s.down.Load() {
-			http.Error(w, "down", http.StatusBadGateway)
+		if status := s.down.Load(); status != 0 {
+			http.Error(w, "down", int(status))
 			return
 		}
 		fake.ServeHTTP(w, r)

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"path"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
@@ -96,7 +97,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.ContentLength != 0 {
 		// Before an answer goes out, the server reads some of a body that was left alone. Without this a client that does
 		// not send it would hold the connection for ever.
-		_ = http.NewResponseController(w).SetReadDeadline(s.cfg.Now().Add(stallTimeout))
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(stallTimeout))
 	}
 	subject, err := s.admit(r)
 	ctx := context.WithValue(context.WithValue(r.Context(), requestIDKey{}, id), subjectKey{}, subject)

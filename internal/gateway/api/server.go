@@ -64,7 +64,7 @@ type Config struct {
 	ShutdownDelay, DrainTimeout time.Duration
 	// Metrics may be nil.
 	Metrics *Metrics
-	// Now is the clock. The default is the real one.
+	// Now is the clock by which Store tells the age of code. The default is the machine's.
 	Now func() time.Time
 	// Log is where the API reports.
 	Log logr.Logger

@@ -21,7 +21,7 @@ func (s *Server) spool(w http.ResponseWriter, r *http.Request) (file *os.File, s
 	}
 	body := &bodyReader{
 		r: http.MaxBytesReader(w, r.Body, archive.DefaultLimits.MaxZipBytes), conn: http.NewResponseController(w),
-		now: s.cfg.Now, end: s.cfg.Now().Add(uploadTimeout),
+		end: time.Now().Add(uploadTimeout),
 	}
 	size, err = io.Copy(file, body)
 	body.finish()
@@ -56,14 +56,13 @@ func (s *Server) tempFile() (*os.File, error) {
 type bodyReader struct {
 	r    io.Reader
 	conn *http.ResponseController
-	now  func() time.Time
 	end  time.Time
 	err  error
 }
 
 // Read reads a part of the body.
 func (b *bodyReader) Read(p []byte) (int, error) {
-	deadline := b.now().Add(stallTimeout)
+	deadline := time.Now().Add(stallTimeout)
 	if deadline.After(b.end) {
 		deadline = b.end
 	}

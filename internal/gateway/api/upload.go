@@ -158,6 +158,13 @@ func explainZip(err error) error {
 // storeCode puts an archive into the store unless it is there. refreshed is as in objectstore.Keep.
 func (s *Server) storeCode(ctx context.Context, code objectstore.Archive) (refreshed bool, err error) {
 	refreshed, err = objectstore.Keep(ctx, s.cfg.Store, code, s.cfg.RefreshAfter, s.cfg.Now())
+	if objectstore.IsRefused(err) {
+		return false, &Error{
+			Status:  http.StatusServiceUnavailable,
+			Message: "the object store refuses the code, which waiting does not change; tell the operator: the gateway's log says why",
+			cause:   objectstore.Explain(err),
+		}
+	}
 	if err != nil {
 		return false, platformDown("the object store does not take the code now; try again", err)
 	}

@@ -227,7 +227,6 @@ func TestLargestZip(t *testing.T) {
 // TestMissingFunctionIsToldBeforeTheBody has a client that waits for the go-ahead, and never gets it.
 func TestMissingFunctionIsToldBeforeTheBody(t *testing.T) {
 	t.Parallel()
-	needCluster(t)
 	a := startAPI(t)
 	read := false
 	got := a.send(t, request{
@@ -251,21 +250,28 @@ func TestStoreIsDown(t *testing.T) {
 	t.Parallel()
 	createFunction(t, "down", "hello")
 	a := startAPI(t)
-	a.store.down.Store(true)
 	content := zipOf(t, "handler.py", "1")
-	got := a.upload(t, "down", "hello", bytes.NewReader(content))
-	checkError(t, got, http.StatusServiceUnavailable, "object store")
-	if fn := readHello(t, "down"); fn.Spec.Source.Upload.SHA256 != "" || got.header.Get("Retry-After") == "" {
-		t.Errorf("the Function has %+v, header %v", fn.Spec.Source.Upload, got.header)
+	for status, want := range map[int32]struct {
+		text  string
+		again bool
+	}{
+		http.StatusBadGateway: {"does not take the code now; try again", true},
+		http.StatusForbidden:  {"tell the operator", false},
+	} {
+		a.store.down.Store(status)
+		got := a.upload(t, "down", "hello", bytes.NewReader(content))
+		checkError(t, got, http.StatusServiceUnavailable, want.text)
+		if fn := readHello(t, "down"); fn.Spec.Source.Upload.SHA256 != "" || (got.header.Get("Retry-After") != "") != want.again {
+			t.Errorf("%d: the Function has %+v, header %v", status, fn.Spec.Source.Upload, got.header)
+		}
 	}
-	a.store.down.Store(false)
+	a.store.down.Store(0)
 	wantUploaded(t, a.upload(t, "down", "hello", bytes.NewReader(content)))
 }
 
 // TestFunctionChangesDuringUpload has something happen to the Function after the upload has begun.
 func TestFunctionChangesDuringUpload(t *testing.T) {
 	t.Parallel()
-	needCluster(t)
 	tests := map[string]struct {
 		change     func(t *testing.T, fn *v1alpha1.Function)
 		wantStatus int

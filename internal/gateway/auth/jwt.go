@@ -37,7 +37,7 @@ type Config struct {
 	Audience string
 	// JWKSURL is where the issuer publishes its keys. The default is <issuer>/.well-known/jwks.json.
 	JWKSURL string
-	// Now is the clock. The default is the real one.
+	// Now is the clock that tokens are judged by. The default is the machine's. It may be set while it runs.
 	Now func() time.Time
 	// Log is where failures to fetch keys are reported.
 	Log logr.Logger

@@ -67,7 +67,7 @@ func newKeySet(url string, now func() time.Time, logger logr.Logger) *keySet {
 // KeyRead finds a key. An unknown one makes the keys be fetched, at most once per minFetchInterval.
 func (k *keySet) KeyRead(ctx context.Context, kid string) (jwkset.JWK, error) {
 	now, seen := k.now(), k.current.Load()
-	age := now.Sub(seen.time())
+	age := now.Sub(seen.time()).Abs() // the clock may have been put back
 	key, found := seen.find(ctx, kid)
 	if found && age < refreshAge {
 		return key, nil
@@ -103,7 +103,7 @@ func (k *keySet) refresh(ctx context.Context, now time.Time, seen *snapshot, wai
 		}
 	}
 	defer func() { <-k.busy }()
-	if k.current.Load() != seen || (!k.tried.IsZero() && now.Sub(k.tried) < minFetchInterval) {
+	if k.current.Load() != seen || (!k.tried.IsZero() && now.Sub(k.tried).Abs() < minFetchInterval) {
 		return k.failure
 	}
 	k.tried = now

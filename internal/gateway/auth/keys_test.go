@@ -64,6 +64,20 @@ func TestRotation(t *testing.T) {
 	}
 }
 
+// TestClockPutBack learns, after the first tokens, that it is earlier than it seemed: a gateway's own clock may be minutes off.
+func TestClockPutBack(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, rsaJWK("old", rsaKey()))
+	f.clock.advance(2 * refreshAge)
+	late := with(goodClaims(), "exp", testTime.Add(3*refreshAge).Unix())
+	f.check(t, "old key", rs256("old", late), nil)
+	f.set(nil, rsaJWK("new", otherRSA()))
+	f.clock.advance(-2 * refreshAge)
+	f.check(t, "withdrawn key", rs256("old", goodClaims()), errInvalid)
+	f.check(t, "new key", sign(object{"alg": "RS256", "kid": "new"}, goodClaims(), otherRSA()), nil)
+	f.wantFetches(t, "after the clock was put back", 2)
+}
+
 // TestGarbageDoesNotReachTheIssuer sends many tokens with unknown keys, one after the other and at once.
 func TestGarbageDoesNotReachTheIssuer(t *testing.T) {
 	t.Parallel()
