@@ -51,30 +51,41 @@ func TestNextRunStep(t *testing.T) {
 
 func TestRunnable(t *testing.T) {
 	t.Parallel()
-	function := func(status metav1.ConditionStatus, reason string, phase v1alpha1.FunctionPhase, stalled bool) *v1alpha1.Function {
+	// function is one whose Ready has the reason and, beside it, Reconciling or Stalled.
+	function := func(status metav1.ConditionStatus, reason, beside, because string) *v1alpha1.Function {
 		fn := testutil.MakeFunction("f", "n").Generation(2).Obj()
-		fn.Status = v1alpha1.FunctionStatus{ObservedGeneration: 2, Image: "image@sha256:1", Phase: phase}
-		fn.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: status, Reason: reason, Message: "because"}}
-		if stalled {
-			fn.Status.Conditions = append(fn.Status.Conditions, metav1.Condition{Type: "Stalled", Status: metav1.ConditionTrue})
+		fn.Status = v1alpha1.FunctionStatus{ObservedGeneration: 2, Image: "image@sha256:1"}
+		for _, kind := range []string{"Reconciling", "Stalled", "Ready"} {
+			c := metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: because}
+			if kind == beside {
+				c.Status, c.Message = metav1.ConditionTrue, "because"
+			}
+			if kind == "Ready" {
+				c.Status, c.Reason, c.Message = status, reason, "because"
+			}
+			fn.Status.Conditions = append(fn.Status.Conditions, c)
 		}
 		return fn
 	}
 	old := function(metav1.ConditionTrue, "Ready", v1alpha1.PhaseReady, false)
 	old.Generation = 3
-	noImage := function(metav1.ConditionFalse, "Disabled", v1alpha1.PhaseDisabled, true)
+	noImage := function(metav1.ConditionFalse, "Disabled", "Stalled", "Disabled")
 	noImage.Status.Image = ""
 	tests := map[string]struct {
 		fn   *v1alpha1.Function
 		want *Fault
 	}{
-		"ready":             {fn: function(metav1.ConditionTrue, "Ready", v1alpha1.PhaseReady, false)},
-		"switched off":      {fn: function(metav1.ConditionFalse, "ScaledToZero", v1alpha1.PhaseDisabled, true)},
-		"building":          {fn: function(metav1.ConditionUnknown, "Building", v1alpha1.PhaseBuilding, false), want: &Fault{Reason: "Building", Message: "because"}},
-		"broken":            {fn: function(metav1.ConditionFalse, "HandlerLoadFailed", v1alpha1.PhaseFailed, true), want: &Fault{Reason: "HandlerLoadFailed", Message: "because", User: true}},
-		"never looked at":   {fn: testutil.MakeFunction("f", "n").Obj(), want: &Fault{Reason: "Pending", Message: "the Function's spec was not looked at yet"}},
-		"changed meanwhile": {fn: old, want: &Fault{Reason: "Pending", Message: "the Function's spec was not looked at yet"}},
-		"off without image": {fn: noImage, want: &Fault{Reason: "Disabled", Message: "because", User: true}},
+		"ready":                {fn: function(metav1.ConditionTrue, "Ready", "", "Ready")},
+		"scaled to zero":       {fn: function(metav1.ConditionFalse, "ScaledToZero", "Stalled", "ScaledToZero")},
+		"switched off":         {fn: function(metav1.ConditionFalse, "Disabled", "Stalled", "Disabled")},
+		"its autoscaler away":  {fn: function(metav1.ConditionFalse, "AutoscalerFailed", "Reconciling", "AutoscalerFailed")},
+		"building":             {fn: function(metav1.ConditionUnknown, "Building", "Reconciling", "Building"), want: &Fault{Reason: "Building", Message: "because"}},
+		"broken":               {fn: function(metav1.ConditionFalse, "HandlerLoadFailed", "Stalled", "HandlerLoadFailed"), want: &Fault{Reason: "HandlerLoadFailed", Message: "because", User: true}},
+		"off, and being built": {fn: function(metav1.ConditionFalse, "Disabled", "Reconciling", "Building"), want: &Fault{Reason: "Building", Message: "because"}},
+		"off, and broken":      {fn: function(metav1.ConditionFalse, "Disabled", "Stalled", "BuildFailed"), want: &Fault{Reason: "BuildFailed", Message: "because", User: true}},
+		"never looked at":      {fn: testutil.MakeFunction("f", "n").Obj(), want: &Fault{Reason: "Pending", Message: "the Function's spec was not looked at yet"}},
+		"changed meanwhile":    {fn: old, want: &Fault{Reason: "Pending", Message: "the Function's spec was not looked at yet"}},
+		"off without image":    {fn: noImage, want: &Fault{Reason: "Disabled", Message: "because", User: true}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
