@@ -108,6 +108,9 @@ type Run struct {
 	// Result is JSON, or nil. Truncated is true when it was too long.
 	Result    []byte
 	Truncated bool
+	// Unseen tells that the Job knows of an end that no pod shows. The pod is gone, or has not been heard of yet: Jobs and
+	// pods are watched apart.
+	Unseen bool
 	// LookAgain is when the run has to be looked at though nothing has changed, or 0.
 	LookAgain time.Duration
 }
@@ -144,6 +147,7 @@ func ObserveRun(job *batchv1.Job, pods []corev1.Pod, now time.Time) Run {
 	retries := ptr.Deref(job.Spec.BackoffLimit, 0)
 	if jobEnded, succeeded, message := jobEnd(job); jobEnded || failed > retries {
 		run.Attempts, run.Ended, run.Succeeded = max(failed, 1), true, succeeded
+		run.Unseen = succeeded || last == nil || current != nil
 		if succeeded {
 			run.Reason, run.Message = "", "the function succeeded; its pod, and with it the result, is gone"
 		} else if last == nil {
