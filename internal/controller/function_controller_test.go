@@ -305,6 +305,36 @@ var _ = Describe("What sless made", func() {
 	It("comes back when somebody changes or deletes it", func(ctx SpecContext) {
 		fn := testutil.MakeFunction("drift", newNamespace(ctx)).File("handler.py", pythonHandler).Obj()
 		Expect(k8sClient.Create(ctx, fn)).To(Succeed())
+var _ = Describe("A Job that is another one by now", func() {
+	It("is left as it is, which is no fault", func(ctx SpecContext) {
+		r := &FunctionReconciler{Client: k8sClient}
+		container := corev1.Container{Name: "c", Image: "i"}
+		job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{GenerateName: "changed-", Namespace: "sless-builds"}}
+		job.Spec.Suspend = new(true)
+		job.Spec.Template.Spec = corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{container}}
+		Expect(k8sClient.Create(ctx, job)).To(Succeed())
+		suspended := func() bool {
+			now := &batchv1.Job{}
+			Expect(k8sClient.Get(ctx, client.ObjectKeyFromObject(job), now)).To(Succeed())
+			return *now.Spec.Suspend
+		}
+		start := func(job *batchv1.Job) error {
+			started := job.DeepCopy()
+			started.Spec.Suspend = new(false)
+			return r.patchJob(ctx, job, started)
+		}
+		seen := job.DeepCopy()
+		metav1.SetMetaDataAnnotation(&job.ObjectMeta, "changed", "meanwhile")
+		Expect(k8sClient.Update(ctx, job)).To(Succeed())
+		Expect(start(seen)).To(Succeed())
+		Expect(suspended()).To(BeTrue())
+		Expect(start(job)).To(Succeed())
+		Expect(suspended()).To(BeFalse())
+		Expect(k8sClient.Delete(ctx, job, client.PropagationPolicy(metav1.DeletePropagationBackground))).To(Succeed())
+		Expect(start(job)).To(Succeed())
+	})
+})
+
 		d := rollOut(ctx, fn)
 		readyIs(ctx, fn, "True/Ready")
 		deploy := naming.DeployNamespace(fn.Namespace)
