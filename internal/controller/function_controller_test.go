@@ -275,7 +275,11 @@ var _ = Describe("A Function with a ready image", func() {
 		fn.Spec.Source.Image = &v1alpha1.ImageSource{Ref: ref}
 		Expect(k8sClient.Create(ctx, fn)).To(Succeed())
 		readyIs(ctx, fn, "False/SourceNotFound")
+		Expect(conditionOf(ctx, fn, v1alpha1.ConditionStalled)()).To(Equal("True/SourceNotFound"))
 		platformS.pushImage(ref)
+		change(ctx, fn, func(f *v1alpha1.Function) {
+			metav1.SetMetaDataAnnotation(&f.ObjectMeta, v1alpha1.AnnotationReconcileAt, "now")
+		})
 		rollOut(ctx, fn)
 		readyIs(ctx, fn, "True/Ready")
 		current := get(ctx, fn)
@@ -301,10 +305,6 @@ var _ = Describe("A Function with a ready image", func() {
 	})
 })
 
-var _ = Describe("What sless made", func() {
-	It("comes back when somebody changes or deletes it", func(ctx SpecContext) {
-		fn := testutil.MakeFunction("drift", newNamespace(ctx)).File("handler.py", pythonHandler).Obj()
-		Expect(k8sClient.Create(ctx, fn)).To(Succeed())
 var _ = Describe("A Job that is another one by now", func() {
 	It("is left as it is, which is no fault", func(ctx SpecContext) {
 		r := &FunctionReconciler{Client: k8sClient}
@@ -335,6 +335,10 @@ var _ = Describe("A Job that is another one by now", func() {
 	})
 })
 
+var _ = Describe("What sless made", func() {
+	It("comes back when somebody changes or deletes it", func(ctx SpecContext) {
+		fn := testutil.MakeFunction("drift", newNamespace(ctx)).File("handler.py", pythonHandler).Obj()
+		Expect(k8sClient.Create(ctx, fn)).To(Succeed())
 		d := rollOut(ctx, fn)
 		readyIs(ctx, fn, "True/Ready")
 		deploy := naming.DeployNamespace(fn.Namespace)
