@@ -67,7 +67,7 @@ func TestRunnable(t *testing.T) {
 		}
 		return fn
 	}
-	old := function(metav1.ConditionTrue, "Ready", v1alpha1.PhaseReady, false)
+	old := function(metav1.ConditionTrue, "Ready", "", "Ready")
 	old.Generation = 3
 	noImage := function(metav1.ConditionFalse, "Disabled", "Stalled", "Disabled")
 	noImage.Status.Image = ""
@@ -189,7 +189,7 @@ func TestObserveRun(t *testing.T) {
 		"killed by the kernel, the worker only": {job: runJob(0), pods: pods(attempt("a", corev1.PodFailed, endedWith(1, "Error", "OOMKilled: raise the limit"))),
 			want: Run{Attempts: 1, Ended: true, Pod: "a", Reason: "OOMKilled", Message: "raise the limit"}},
 		"a word that is not ours": {job: runJob(0), pods: pods(attempt("a", corev1.PodFailed, endedWith(2, "Error", "BadConfiguration: no such flag"))),
-			want: Run{Attempts: 1, Ended: true, Pod: "a", Reason: "HandlerCrashed", Message: "no such flag"}},
+			want: Run{Attempts: 1, Ended: true, Pod: "a", Reason: "HandlerCrashed", Message: "BadConfiguration: no such flag"}},
 		"deleted by hand": {job: runJob(0), pods: pods(attempt("a", corev1.PodFailed, interrupted)),
 			want: Run{Attempts: 1, Ended: true, Pod: "a", Reason: "Interrupted", Message: "told to stop before the handler was done"}},
 		"evicted by the API": {job: runJob(0), pods: pods(attempt("a", corev1.PodFailed, interrupted,
