@@ -8,7 +8,6 @@ import (
 	"crypto/tls"
 	"flag"
 	"fmt"
-	"math"
 	"os"
 	"slices"
 	"strings"
@@ -114,7 +113,7 @@ func run(ctx context.Context, opts options) error {
 	if err != nil {
 		return err
 	}
-	if err := mgr.Add(ensureBucket(store)); err != nil {
+	if err := mgr.Add(ensureBucket(store, bucketBackoff)); err != nil {
 		return fmt.Errorf("adding the check of the bucket: %w", err)
 	}
 	gate, err := reviewGate(store)
@@ -174,22 +173,22 @@ func newManager(opts options, webhooks webhook.Server, now *serverclock.Clock) (
 	return mgr, nil
 }
 
-// ensureBucket makes the bucket of the object store when there is none. A store that is not there yet is asked again,
-// without holding anything else up.
-func ensureBucket(store *objectstore.S3) manager.Runnable {
+// bucketBackoff is how long is waited between two looks for the bucket: once the longest pause is reached, that.
+var bucketBackoff = wait.Backoff{Duration: time.Second, Factor: 2, Cap: time.Minute, Steps: 10}
+
+// ensureBucket makes the bucket of the object store when there is none. A store that is not there yet is asked again for as
+// long as it takes, without holding anything else up: an error would end the manager.
+func ensureBucket(store interface{ EnsureBucket(context.Context) error }, backoff wait.Backoff) manager.Runnable {
 	return manager.RunnableFunc(func(ctx context.Context) error {
-		backoff := wait.Backoff{Duration: time.Second, Factor: 2, Cap: time.Minute, Steps: math.MaxInt32}
-		err := wait.ExponentialBackoffWithContext(ctx, backoff, func(ctx context.Context) (bool, error) {
+		// The loops that take a Backoff end with an error when its pauses do not grow any more.
+		_ = backoff.DelayFunc().Until(ctx, true, true, func(ctx context.Context) (bool, error) {
 			err := store.EnsureBucket(ctx)
-			if err != nil {
+			if err != nil && ctx.Err() == nil {
 				ctrl.Log.Error(err, "Failed to look for the bucket of the object store, trying again")
 			}
 			return err == nil, nil
-		})
-		if ctx.Err() != nil {
-			return nil
-		}
-		return err
+		}) // the end of the context is the only error
+		return nil
 	})
 }
 

@@ -124,6 +124,7 @@ const (
 	ReasonRegistryRefused     = "RegistryRefused"
 	ReasonImageMissing        = "ImageMissing"
 	ReasonImagePullFailed     = "ImagePullFailed"
+	ReasonContainerRefused    = "ContainerRefused"
 	ReasonPodsRefused         = "PodsRefused"
 	ReasonQuotaExceeded       = "QuotaExceeded"
 	ReasonAutoscalerFailed    = "AutoscalerFailed"

@@ -321,7 +321,7 @@ func (r *FunctionReconciler) startBuild(ctx context.Context, s *functionScope, b
 	if asked := s.fn.Annotations[v1alpha1.AnnotationReconcileAt]; asked != "" {
 		metav1.SetMetaDataAnnotation(&started.ObjectMeta, v1alpha1.AnnotationReconcileAt, asked)
 	}
-	if err := r.patchBuild(ctx, job, started); err != nil {
+	if err := r.patchJob(ctx, job, started); err != nil {
 		return fmt.Errorf("starting the build: %w", err)
 	}
 	return waiting(v1alpha1.ConditionBuilt, v1alpha1.ReasonBuilding, "the dependencies are being installed")
@@ -334,15 +334,21 @@ func (r *FunctionReconciler) suspendBuild(ctx context.Context, s *functionScope,
 	resources.Hold(suspended, resources.Held{
 		Until: s.now.Add(step.After), Times: resources.HeldOf(job).Times + 1, Reason: step.Reason, Message: step.Message,
 	})
-	if err := r.patchBuild(ctx, job, suspended); err != nil {
+	if err := r.patchJob(ctx, job, suspended); err != nil {
 		return fmt.Errorf("suspending the build: %w", err)
 	}
 	return heldBuild(step)
 }
 
-func (r *FunctionReconciler) patchBuild(ctx context.Context, base, changed *batchv1.Job) error {
+// patchJob changes a Job, unless it is another one by now than the one that was decided on. That is no fault: Kubernetes
+// notes on a Job that it is suspended, and Functions share builds. The watch brings the newer one.
+func (r *FunctionReconciler) patchJob(ctx context.Context, base, changed *batchv1.Job) error {
 	patch := client.MergeFromWithOptions(base.DeepCopy(), client.MergeFromWithOptimisticLock{})
-	return r.Patch(ctx, changed, patch, client.FieldOwner(v1alpha1.FieldOwnerController))
+	err := r.Patch(ctx, changed, patch, client.FieldOwner(v1alpha1.FieldOwnerController))
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
 }
 
 // removeBuild deletes the Job of a build that ended. It is no error when there is none.

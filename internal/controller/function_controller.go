@@ -51,9 +51,8 @@ type FunctionReconciler struct {
 
 var _ reconcile.Reconciler = (*FunctionReconciler)(nil)
 
-// +kubebuilder:rbac:groups=sless.io,resources=functions,verbs=get;list;watch;update;patch
-// +kubebuilder:rbac:groups=sless.io,resources=functions/status,verbs=get;update;patch
-// +kubebuilder:rbac:groups=sless.io,resources=functions/finalizers,verbs=update
+// +kubebuilder:rbac:groups=sless.io,resources=functions,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=sless.io,resources=functions/status,verbs=patch
 // +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups="",resources=services;namespaces,verbs=get;list;watch;create;patch
 // +kubebuilder:rbac:groups="",resources=services,verbs=delete

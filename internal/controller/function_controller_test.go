@@ -275,7 +275,11 @@ var _ = Describe("A Function with a ready image", func() {
 		fn.Spec.Source.Image = &v1alpha1.ImageSource{Ref: ref}
 		Expect(k8sClient.Create(ctx, fn)).To(Succeed())
 		readyIs(ctx, fn, "False/SourceNotFound")
+		Expect(conditionOf(ctx, fn, v1alpha1.ConditionStalled)()).To(Equal("True/SourceNotFound"))
 		platformS.pushImage(ref)
+		change(ctx, fn, func(f *v1alpha1.Function) {
+			metav1.SetMetaDataAnnotation(&f.ObjectMeta, v1alpha1.AnnotationReconcileAt, "now")
+		})
 		rollOut(ctx, fn)
 		readyIs(ctx, fn, "True/Ready")
 		current := get(ctx, fn)
@@ -298,6 +302,36 @@ var _ = Describe("A Function with a ready image", func() {
 			Expect(k8sClient.Create(ctx, fn)).To(Succeed())
 			readyIs(ctx, fn, want)
 		}
+	})
+})
+
+var _ = Describe("A Job that is another one by now", func() {
+	It("is left as it is, which is no fault", func(ctx SpecContext) {
+		r := &FunctionReconciler{Client: k8sClient}
+		container := corev1.Container{Name: "c", Image: "i"}
+		job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{GenerateName: "changed-", Namespace: "sless-builds"}}
+		job.Spec.Suspend = new(true)
+		job.Spec.Template.Spec = corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{container}}
+		Expect(k8sClient.Create(ctx, job)).To(Succeed())
+		suspended := func() bool {
+			now := &batchv1.Job{}
+			Expect(k8sClient.Get(ctx, client.ObjectKeyFromObject(job), now)).To(Succeed())
+			return *now.Spec.Suspend
+		}
+		start := func(job *batchv1.Job) error {
+			started := job.DeepCopy()
+			started.Spec.Suspend = new(false)
+			return r.patchJob(ctx, job, started)
+		}
+		seen := job.DeepCopy()
+		metav1.SetMetaDataAnnotation(&job.ObjectMeta, "changed", "meanwhile")
+		Expect(k8sClient.Update(ctx, job)).To(Succeed())
+		Expect(start(seen)).To(Succeed())
+		Expect(suspended()).To(BeTrue())
+		Expect(start(job)).To(Succeed())
+		Expect(suspended()).To(BeFalse())
+		Expect(k8sClient.Delete(ctx, job, client.PropagationPolicy(metav1.DeletePropagationBackground))).To(Succeed())
+		Expect(start(job)).To(Succeed())
 	})
 })
 

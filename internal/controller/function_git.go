@@ -285,8 +285,7 @@ func (r *FunctionReconciler) startGitJob(ctx context.Context, job *batchv1.Job, 
 	}
 	started := job.DeepCopy()
 	started.Spec.Suspend = new(bool)
-	patch := client.MergeFromWithOptions(job.DeepCopy(), client.MergeFromWithOptimisticLock{})
-	if err := r.Patch(ctx, started, patch, client.FieldOwner(v1alpha1.FieldOwnerController)); err != nil {
+	if err := r.patchJob(ctx, job, started); err != nil {
 		return fmt.Errorf("starting the fetch: %w", err)
 	}
 	return nil

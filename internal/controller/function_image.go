@@ -60,6 +60,10 @@ func (r *FunctionReconciler) useImage(ctx context.Context, s *functionScope) err
 		if err != nil && r.platformRepository(ref.Context()) {
 			return notForThisNamespace(ref)
 		}
+		if image.IsNotFound(err) || image.IsRefused(err) {
+			return stalled(v1alpha1.ConditionSourceReady, v1alpha1.ReasonSourceNotFound,
+				"the image %s cannot be read: %s", ref.String(), err.Error())
+		}
 		if err != nil {
 			return platform(v1alpha1.ConditionSourceReady, v1alpha1.ReasonSourceNotFound,
 				"the image "+ref.String()+" cannot be read: "+image.Explain(err).Error(), err)

@@ -67,8 +67,8 @@ type codeArchive struct {
 	open   func(ctx context.Context) (io.ReadCloser, error)
 	// layer is what comes into the image: the archive, without the files that the image must not carry.
 	layer image.LayerSource
-	// file returns the content of a file of the code. Of code that is not in the cluster itself it knows only the
-	// entrypoint's file and the dependency files.
+	// file returns the content of a file of the code. Of code that is not in the cluster itself it knows only the dependency
+	// files, and whether there is the entrypoint's.
 	file func(name string) (string, bool)
 }
 

@@ -52,8 +52,8 @@ func computeFunctionStatus(s *functionScope, fault *phaseError, cfg *config.Conf
 	}
 	set(v1alpha1.ConditionAvailable, availableVerdict(s))
 	set(v1alpha1.ConditionReady, ready.verdict)
-	set(v1alpha1.ConditionReconciling, flag(ready.reconciling, ready.verdict))
-	set(v1alpha1.ConditionStalled, flag(ready.stalled, ready.verdict))
+	set(v1alpha1.ConditionReconciling, flag(ready.reconciling, ready.why()))
+	set(v1alpha1.ConditionStalled, flag(ready.stalled, ready.why()))
 	status.Phase = phaseOf(ready)
 	return status
 }
@@ -94,6 +94,17 @@ type readiness struct {
 	verdict
 	reconciling bool
 	stalled     bool
+	// besides is what else is the matter with a Function that is switched off, or nil. Reconciling and Stalled are about that:
+	// it tells whether the version that is wanted is there for when the Function is switched on, and for runs.
+	besides *verdict
+}
+
+// why is what Reconciling and Stalled give as their reason.
+func (r readiness) why() verdict {
+	if r.besides != nil {
+		return *r.besides
+	}
+	return r.verdict
 }
 
 // readyVerdict decides on Ready. cannotWake says why calls at zero replicas are in vain, and is empty when they are not.
@@ -135,7 +146,7 @@ func disabledReadiness(s *functionScope, fault *phaseError) readiness {
 	if fault != nil {
 		other := faultReadiness(fault)
 		r.message += "; besides, " + fault.reason + ": " + fault.message
-		r.stalled, r.reconciling = other.stalled, other.reconciling
+		r.stalled, r.reconciling, r.besides = other.stalled, other.reconciling, &other.verdict
 	}
 	return r
 }
@@ -254,7 +265,7 @@ func unknown(reason, message string) verdict {
 	return verdict{metav1.ConditionUnknown, reason, message}
 }
 
-// flag is a condition of negative polarity, with the reason of the Ready condition.
+// flag is a condition of negative polarity, mostly with the reason of the Ready condition.
 func flag(on bool, why verdict) verdict {
 	if on {
 		return succeeded(why.reason, why.message)

@@ -195,6 +195,25 @@ func TestComputeFunctionStatus(t *testing.T) {
 	}
 }
 
+// Of a Function that is switched off, Reconciling and Stalled tell what else is the matter, and say Disabled when nothing is:
+// by that a FunctionJob knows whether the image in the status is the one of the spec.
+func TestWhatElseIsTheMatter(t *testing.T) {
+	t.Parallel()
+	for want, fault := range map[string]error{
+		"False/Disabled True/Disabled":       nil,
+		"True/Building False/Building":       waiting(v1alpha1.ConditionBuilt, v1alpha1.ReasonBuilding, "npm ci"),
+		"False/BuildFailed True/BuildFailed": stalled(v1alpha1.ConditionBuilt, v1alpha1.ReasonBuildFailed, "npm error"),
+	} {
+		status := computeFunctionStatus(disabledScope(0), asPhaseError(fault), statusConfig())
+		reconciling := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionReconciling)
+		stuck := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionStalled)
+		got := string(reconciling.Status) + "/" + reconciling.Reason + " " + string(stuck.Status) + "/" + stuck.Reason
+		if got != want {
+			t.Errorf("Reconciling and Stalled are %q, want %q", got, want)
+		}
+	}
+}
+
 func summary(status v1alpha1.FunctionStatus) string {
 	words := []string{}
 	for _, kind := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionAvailable} {

@@ -58,13 +58,16 @@ func functionForTrigger(_ context.Context, obj client.Object) []reconcile.Reques
 	return []reconcile.Request{{NamespacedName: key}}
 }
 
-// triggerConcernsFunction lets through what may switch a Function off or on.
+// triggerConcernsFunction lets through what may switch a Function off or on, or give it a URL.
 func triggerConcernsFunction() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, okBefore := e.ObjectOld.(*v1alpha1.Trigger)
 		after, okAfter := e.ObjectNew.(*v1alpha1.Trigger)
 		return okBefore && okAfter && (plan.Enabled(before) != plan.Enabled(after) ||
-			before.Spec.FunctionRef != after.Spec.FunctionRef ||
+			before.Spec.FunctionRef != after.Spec.FunctionRef || namesHost(before) != namesHost(after) ||
 			before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero())
 	}}
 }
+
+// namesHost tells whether a Trigger asks for a host of its own, and not for that of its Function.
+func namesHost(t *v1alpha1.Trigger) bool { return t.Spec.HTTP != nil && t.Spec.HTTP.Host != "" }

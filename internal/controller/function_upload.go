@@ -6,8 +6,8 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"strings"
-	"time"
 
 	"github.com/naeel/sless/api/v1alpha1"
 	"github.com/naeel/sless/internal/archive"
@@ -20,8 +20,6 @@ const (
 	maxNamedFile = 8 << 20
 	// maxStoredCode is the largest archive of code that is read from the object store.
 	maxStoredCode = 300 << 20
-	codesKnown    = 128
-	codesKnownFor = time.Hour
 )
 
 // uploadedCode reads what the gateway has stored. Everything that is asked of stored code follows from its digest, so it
@@ -44,52 +42,62 @@ func (r *FunctionReconciler) uploadedCode(ctx context.Context, s *functionScope)
 
 // storedCode reads the code with the digest from the object store, or remembers it.
 func (r *FunctionReconciler) storedCode(ctx context.Context, s *functionScope, digest string) (*codeArchive, error) {
-	names := append(entrypointCandidates(s), s.runtime.DependencyFiles()...)
 	digest = strings.TrimPrefix(digest, "sha256:")
 	key := objectstore.CodeKey(s.fn.Namespace, digest)
 	remembered := key + " " + s.fn.Spec.Runtime + " " + s.entrypoint
-	if code, ok := r.codes.Get(remembered); ok {
-		return code.(*codeArchive), nil //nolint:forcetypeassert // Nothing else is put there.
+	if code, ok := r.rememberedCode(remembered); ok {
+		return code, nil
 	}
-	code, err := r.readStoredCode(ctx, key, digest, names)
+	code, held, err := r.readStoredCode(ctx, key, digest, entrypointCandidates(s), s.runtime.DependencyFiles())
 	if err == nil {
 		err = leaveSecretFilesOut(ctx, code, s.runtime)
 	}
 	if err != nil {
 		return nil, err
 	}
-	r.codes.Add(remembered, code, codesKnownFor)
+	r.rememberCode(remembered, code, held)
 	return code, nil
 }
 
-func (r *FunctionReconciler) readStoredCode(ctx context.Context, key, digest string, names []string) (*codeArchive, error) {
+// readStoredCode reads which of the entrypoint's files and of the dependency files there are, and what is in the latter,
+// which are held.
+func (r *FunctionReconciler) readStoredCode(
+	ctx context.Context, key, digest string, entrypoint, dependencies []string,
+) (code *codeArchive, held int, err error) {
 	open := func(ctx context.Context) (io.ReadCloser, error) {
 		content, _, err := objectstore.OpenVerified(ctx, r.Store, key, digest, maxStoredCode)
 		return content, err
 	}
 	info, err := r.Store.Stat(ctx, key)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	code := &codeArchive{digest: "sha256:" + digest, open: open}
+	code = &codeArchive{digest: "sha256:" + digest, open: open}
 	code.layer = image.LayerSource{Digest: code.digest, Size: info.Size, Open: open}
 	err = read(ctx, open, func(content io.Reader) (err error) {
 		code.layer.DiffID, err = archive.DiffID(content, maxStoredCode)
 		return err
 	})
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	files := map[string][]byte{}
 	err = read(ctx, open, func(content io.Reader) (err error) {
+		names := slices.Concat(entrypoint, dependencies)
 		files, err = archive.ReadFiles(content, names, maxNamedFile, archive.Options{Prefix: codePrefix})
 		return err
 	})
 	if err != nil {
-		return nil, err
+		return nil, 0, err
+	}
+	for name := range files {
+		if !slices.Contains(dependencies, name) {
+			files[name] = nil // nobody asks for more than whether it is there
+		}
+		held += len(files[name])
 	}
 	code.file = func(name string) (string, bool) { data, ok := files[name]; return string(data), ok }
-	return code, nil
+	return code, held, nil
 }
 
 func read(

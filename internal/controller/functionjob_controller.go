@@ -38,9 +38,8 @@ type FunctionJobReconciler struct {
 var _ reconcile.Reconciler = (*FunctionJobReconciler)(nil)
 
 // +kubebuilder:rbac:groups=sless.io,resources=functions,verbs=get;list;watch
-// +kubebuilder:rbac:groups=sless.io,resources=functionjobs,verbs=get;list;watch;update;patch;delete
-// +kubebuilder:rbac:groups=sless.io,resources=functionjobs/status,verbs=get;update;patch
-// +kubebuilder:rbac:groups=sless.io,resources=functionjobs/finalizers,verbs=update
+// +kubebuilder:rbac:groups=sless.io,resources=functionjobs,verbs=get;list;watch;patch;delete
+// +kubebuilder:rbac:groups=sless.io,resources=functionjobs/status,verbs=patch
 // +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;create;delete
 // +kubebuilder:rbac:groups="",resources=secrets;configmaps,verbs=get;list;watch;create;delete
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch

@@ -108,7 +108,33 @@ func end(ctx context.Context, pod *corev1.Pod, phase corev1.PodPhase, message st
 	Expect(k8sClient.Status().Update(ctx, pod)).To(Succeed())
 }
 
+// withoutPods is a cache that has not heard of any pod yet.
+type withoutPods struct{ client.Client }
+
+func (c withoutPods) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	if _, ok := list.(*corev1.PodList); ok {
+		return nil
+	}
+	return c.Client.List(ctx, list, options...)
+}
+
 var _ = Describe("A FunctionJob", func() {
+	It("keeps the result of a run whose Job ended before the cache has heard of its pod's end", func(ctx SpecContext) {
+		fn := readyFunction(ctx, newNamespace(ctx))
+		fj := testutil.MakeFunctionJob("swift", fn.Namespace, fn.Name).Run(1).Obj()
+		Expect(k8sClient.Create(ctx, fj)).To(Succeed())
+		jobIs(ctx, fj, "Running 1 Running")
+		job := theJob(ctx, fj)
+		end(ctx, runPod(ctx, job), corev1.PodSucceeded, "7")
+		job.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}}
+		behind := &FunctionJobReconciler{Client: withoutPods{k8sClient}, APIReader: k8sClient}
+		s := newFunctionJobScope(fj, platformS.clock.Now())
+		s.runID = 1
+		run, err := behind.observeRun(ctx, s, job)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(string(run.Result)).To(Equal("7"))
+	})
+
 	It("waits for its Function, runs once for each runID, and never twice", func(ctx SpecContext) {
 		namespace := newNamespace(ctx)
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "db", Namespace: namespace}, StringData: map[string]string{"a": "1", "b": "2"}}

@@ -72,13 +72,18 @@ func (r *FunctionJobReconciler) findRun(ctx context.Context, s *functionJobScope
 }
 
 func (r *FunctionJobReconciler) observeRun(ctx context.Context, s *functionJobScope, job *batchv1.Job) (plan.Run, error) {
-	pods := &corev1.PodList{}
-	err := r.List(ctx, pods, client.InNamespace(s.deployNamespace()),
-		client.MatchingLabels(resources.RunLabelsOf(string(s.fj.UID), s.runID)))
-	if err != nil {
-		return plan.Run{}, fmt.Errorf("listing the pods of run %d: %w", s.runID, err)
+	pods, run := &corev1.PodList{}, plan.Run{}
+	for _, reader := range []client.Reader{r.Client, r.APIReader} {
+		err := reader.List(ctx, pods, client.InNamespace(s.deployNamespace()),
+			client.MatchingLabels(resources.RunLabelsOf(string(s.fj.UID), s.runID)))
+		if err != nil {
+			return plan.Run{}, fmt.Errorf("listing the pods of run %d: %w", s.runID, err)
+		}
+		// The end is written down once, and the pod alone has the result and the cause.
+		if run = plan.ObserveRun(job, pods.Items, s.now); !run.Unseen {
+			break
+		}
 	}
-	run := plan.ObserveRun(job, pods.Items, s.now)
 	if run.LookAgain = max(run.LookAgain, plan.LookForRefusal(job, pods.Items, s.now)); run.Ended || run.LookAgain > 0 {
 		return run, nil
 	}

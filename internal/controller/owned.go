@@ -41,7 +41,11 @@ func deleteOwned(
 	owned := client.MatchingLabels{
 		v1alpha1.LabelManagedBy: v1alpha1.ManagedBySless, v1alpha1.LabelOwnerUID: string(owner),
 	}
-	if err := reader.List(ctx, list, client.InNamespace(namespace), owned); err != nil {
+	err := reader.List(ctx, list, client.InNamespace(namespace), owned)
+	if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
+		return nil // a kind whose definition was taken away has no objects any more
+	}
+	if err != nil {
 		return fmt.Errorf("listing %T: %w", list, err)
 	}
 	return meta.EachListItem(list, func(item runtime.Object) error {

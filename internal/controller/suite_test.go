@@ -9,6 +9,7 @@ import (
 	"log"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -26,6 +27,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -36,6 +38,7 @@ import (
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/yaml"
 
 	"github.com/naeel/sless/api/v1alpha1"
 	"github.com/naeel/sless/internal/config"
@@ -127,6 +130,7 @@ var _ = BeforeSuite(func() {
 	platformS.clock = serverclock.New(platformS.machine, logr.Discard())
 	managerConfig := rest.CopyConfig(cfg)
 	managerConfig.Wrap(platformS.clock.Wrap)
+	managerConfig.Impersonate = rest.ImpersonationConfig{UserName: managerUser(ctx)}
 	mgr, err := ctrl.NewManager(managerConfig, ctrl.Options{
 		Scheme: scheme.Scheme, Cache: CacheOptions(), Metrics: metricsserver.Options{BindAddress: "0"},
 	})
@@ -142,6 +146,22 @@ var _ = BeforeSuite(func() {
 		Expect(mgr.Start(ctx)).To(Succeed())
 	}()
 })
+
+// managerUser makes a user that may do what the role of the manager says, and returns its name.
+func managerUser(ctx context.Context) string {
+	GinkgoHelper()
+	data, err := os.ReadFile(filepath.Join("..", "..", "config", "rbac", "role.yaml"))
+	Expect(err).NotTo(HaveOccurred())
+	role := &rbacv1.ClusterRole{}
+	Expect(yaml.UnmarshalStrict(data, role)).To(Succeed())
+	Expect(k8sClient.Create(ctx, role)).To(Succeed())
+	user := rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "manager"}
+	Expect(k8sClient.Create(ctx, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: role.Name}, Subjects: []rbacv1.Subject{user},
+		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
+	})).To(Succeed())
+	return user.Name
+}
 
 // pullSecret is the operator's Secret for pulling images.
 func pullSecret() *corev1.Secret {

@@ -192,6 +192,10 @@ var _ = Describe("A cron Trigger", Serial, func() {
 		Eventually(lastRun).Should(Equal("False/LastRunFailed run nightly-1: CallFailed: the answer was 500: no"))
 		triggerIs(ctx, t, "True/Ready")
 		Eventually(func() []string { return eventsOf(ctx, t) }).Should(ContainElement("Warning LastRunFailed"))
+		behind := &TriggerReconciler{Client: withoutPods{k8sClient}, APIReader: k8sClient}
+		s := &triggerScope{trigger: t}
+		Expect(behind.observeRuns(ctx, s)).To(Succeed())
+		Expect(s.run.Message).To(Equal("CallFailed: the answer was 500: no"), "also while the cache has not heard of the pod")
 		runOf(ctx, t, "nightly-2", "")
 		Eventually(lastRun).Should(HavePrefix("True/Succeeded"))
 
@@ -262,6 +266,10 @@ var _ = Describe("A cron Trigger", Serial, func() {
 		change(ctx, fn, func(f *v1alpha1.Function) { f.Spec.Source.Inline.Files["handler.py"] += "# new\n" })
 		readyIs(ctx, fn, "False/Disabled")
 		Expect(meta.FindStatusCondition(get(ctx, fn).Status.Conditions, v1alpha1.ConditionReady).Message).To(ContainSubstring("besides"))
+		By("running it once meanwhile: not with the code from before")
+		migrate := testutil.MakeFunctionJob("migrate", namespace, "cart").Run(1).Obj()
+		Expect(k8sClient.Create(ctx, migrate)).To(Succeed())
+		jobIs(ctx, migrate, "Pending 1 StoreUnavailable")
 
 		By("switching it on: the old version serves")
 		changeTrigger(ctx, t, enable(true))

@@ -188,10 +188,18 @@ func (r *TriggerReconciler) observeRuns(ctx context.Context, s *triggerScope) er
 		client.MatchingLabels(resources.CronRunLabels(s.trigger)),
 	}
 	jobs, pods := &batchv1.JobList{}, &corev1.PodList{}
-	if err := errors.Join(r.List(ctx, jobs, of...), r.List(ctx, pods, of...)); err != nil {
+	if err := r.List(ctx, jobs, of...); err != nil {
 		return fmt.Errorf("listing the runs: %w", err)
 	}
-	s.run = plan.LastCronRun(jobs.Items, pods.Items)
+	for _, reader := range []client.Reader{r.Client, r.APIReader} {
+		if err := reader.List(ctx, pods, of...); err != nil {
+			return fmt.Errorf("listing the pods of the runs: %w", err)
+		}
+		// No watch of pods would bring what the call said later.
+		if s.run = plan.LastCronRun(jobs.Items, pods.Items); s.run == nil || !s.run.Unseen {
+			return nil
+		}
+	}
 	return nil
 }
 

@@ -17,7 +17,7 @@ func triggerHost(t *v1alpha1.Trigger, gateway config.Gateway) (host string, deri
 	switch {
 	case t.Spec.Type != v1alpha1.TriggerTypeHTTP:
 		return "", false
-	case t.Spec.HTTP != nil && t.Spec.HTTP.Host != "":
+	case namesHost(t):
 		return t.Spec.HTTP.Host, false
 	case gateway.ExternalURL == "" && gateway.FunctionDomain != "":
 		return naming.FunctionHost(t.Namespace, t.Spec.FunctionRef.Name, gateway.FunctionDomain), true

@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/naeel/sless/api/v1alpha1"
@@ -202,14 +201,6 @@ func fetchesOf(ctx context.Context, fn *v1alpha1.Function) []batchv1.Job {
 		v1alpha1.LabelOwnerUID: string(current(ctx, fn).UID), "app.kubernetes.io/component": "git-fetch",
 	})).To(Succeed())
 	return jobs.Items
-}
-
-func fetchUIDs(jobs []batchv1.Job) []types.UID {
-	list := make([]types.UID, 0, len(jobs))
-	for i := range jobs {
-		list = append(list, jobs[i].UID)
-	}
-	return list
 }
 
 func lengthOf(list client.ObjectList) int {

@@ -23,10 +23,25 @@ const (
 // platform that some stories need whole and others break. A story that breaks what all others need is Serial instead.
 func lock(part string, how int) {
 	GinkgoHelper()
+	// Whoever asks first gets it first. Else stories that hold it together would keep out the one that needs it alone.
+	queue := lockFile(part + "-queue")
+	hold(queue, alone)
+	hold(lockFile(part), how)
+	Expect(queue.Close()).To(Succeed())
+}
+
+// lockFile opens the file of a lock, which is given back with the file: at the end of the story at the latest.
+func lockFile(name string) *os.File {
+	GinkgoHelper()
 	folder := filepath.Join("..", "..", "bin")
 	Expect(os.MkdirAll(folder, 0o755)).To(Succeed())
-	file, err := os.OpenFile(filepath.Join(folder, "e2e-"+part+".lock"), os.O_CREATE|os.O_RDWR, 0o644)
+	file, err := os.OpenFile(filepath.Join(folder, "e2e-"+name+".lock"), os.O_CREATE|os.O_RDWR, 0o644)
 	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(file.Close)
+	DeferCleanup(func() { _ = file.Close() }) // it may be closed
+	return file
+}
+
+func hold(file *os.File, how int) {
+	GinkgoHelper()
 	Eventually(func() error { return unix.Flock(int(file.Fd()), how|unix.LOCK_NB) }).WithTimeout(buildEnd).Should(Succeed())
 }

@@ -18,6 +18,9 @@ type CronRun struct {
 	// Failed tells whether it failed, and Message why.
 	Failed  bool
 	Message string
+	// Unseen tells that no pod says why it failed. It is gone, or what it said has not been heard of yet: Jobs and pods are
+	// watched apart.
+	Unseen bool
 }
 
 // LastCronRun returns the outcome of the run that ended last, or nil when none has. pods are those of the runs; they hold what
@@ -42,7 +45,8 @@ func LastCronRun(jobs []batchv1.Job, pods []corev1.Pod) *CronRun {
 	if c.Type == batchv1.JobComplete {
 		return &CronRun{Job: last.Name}
 	}
-	return &CronRun{Job: last.Name, Failed: true, Message: truncate(cmp.Or(podMessage(last.Name, pods), jobMessage(c)))}
+	said := podMessage(last.Name, pods)
+	return &CronRun{Job: last.Name, Failed: true, Message: truncate(cmp.Or(said, jobMessage(c))), Unseen: said == ""}
 }
 
 func nameOf(job *batchv1.Job) string {

@@ -67,10 +67,15 @@ func TestLastCronRun(t *testing.T) {
 		},
 		"the deadline passed and the pod is gone": {
 			jobs: []batchv1.Job{job("a", batchv1.JobFailed, 1, batchv1.JobReasonDeadlineExceeded, "Job was active longer than specified deadline")},
-			want: &CronRun{Job: "a", Failed: true, Message: "the call did not end in time"},
+			want: &CronRun{Job: "a", Failed: true, Message: "the call did not end in time", Unseen: true},
 		},
 		"nobody knows why": {
-			jobs: []batchv1.Job{job("a", batchv1.JobFailed, 1, "Other", "something")}, want: &CronRun{Job: "a", Failed: true, Message: "something"},
+			jobs: []batchv1.Job{job("a", batchv1.JobFailed, 1, "Other", "something")}, want: &CronRun{Job: "a", Failed: true, Message: "something", Unseen: true},
+		},
+		"the end of the pod is not known yet": {
+			jobs: []batchv1.Job{job("a", batchv1.JobFailed, 1, "Other", "something")},
+			pods: []corev1.Pod{pod("a", corev1.ContainerState{Running: &corev1.ContainerStateRunning{}})},
+			want: &CronRun{Job: "a", Failed: true, Message: "something", Unseen: true},
 		},
 	}
 	for name, tc := range tests {

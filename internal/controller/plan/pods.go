@@ -77,6 +77,8 @@ func containerFault(status corev1.ContainerStatus) *Fault {
 			return &Fault{Reason: v1alpha1.ReasonImagePullFailed, Message: truncate(w.Message), User: true}
 		case "CreateContainerConfigError":
 			return &Fault{Reason: v1alpha1.ReasonConfigMissing, Message: truncate(w.Message), User: true}
+		case "CreateContainerError":
+			return &Fault{Reason: v1alpha1.ReasonContainerRefused, Message: "the node cannot make the container: " + truncate(w.Message)}
 		}
 	}
 	end := status.State.Terminated
@@ -96,7 +98,8 @@ func endFault(end *corev1.ContainerStateTerminated) *Fault {
 	}
 	reason, message := splitReason(end.Message, v1alpha1.ReasonHandlerCrashed)
 	if !slices.Contains(watchdogReasons, reason) {
-		reason = v1alpha1.ReasonHandlerCrashed
+		// The word is part of what the program said, such as the name of an exception.
+		reason, message = v1alpha1.ReasonHandlerCrashed, truncate(strings.TrimSpace(end.Message))
 	}
 	if message == "" {
 		message = fmt.Sprintf("the function's process ended with exit code %d", end.ExitCode)

@@ -85,7 +85,7 @@ func TestPodFault(t *testing.T) {
 		},
 		"log tail that looks like a reason": {
 			pods: []corev1.Pod{makePod(crashed(2, "Error", "panic: boom"))},
-			want: &Fault{Reason: v1alpha1.ReasonHandlerCrashed, Message: "boom", User: true},
+			want: &Fault{Reason: v1alpha1.ReasonHandlerCrashed, Message: "panic: boom", User: true},
 		},
 		"image": {
 			pods: []corev1.Pod{makePod(waitingFor("ImagePullBackOff", "not found"))},
@@ -94,6 +94,10 @@ func TestPodFault(t *testing.T) {
 		"missing secret": {
 			pods: []corev1.Pod{makePod(waitingFor("CreateContainerConfigError", `secret "db" not found`))},
 			want: &Fault{Reason: v1alpha1.ReasonConfigMissing, Message: `secret "db" not found`, User: true},
+		},
+		"image without a command": {
+			pods: []corev1.Pod{makePod(waitingFor("CreateContainerError", "no command specified"))},
+			want: &Fault{Reason: v1alpha1.ReasonContainerRefused, Message: "the node cannot make the container: no command specified"},
 		},
 		"no node": {
 			pods: []corev1.Pod{makePod(func(p *corev1.Pod) {

@@ -12,6 +12,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -67,22 +68,31 @@ func NextRunStep(j *v1alpha1.FunctionJob) RunStep {
 	}
 }
 
-// Runnable tells whether a Function's image is proven, and if not, why not in the words of its status. A Function that is
-// switched off, or whose autoscaler is away, can be run: both are about calls.
+// Runnable tells whether the image of a Function's spec is proven, and if not, why not in the words of its status. A Function
+// that is switched off, or whose autoscaler is away, can be run: both are about calls. While a Function is switched off, its
+// status may name the image of an earlier spec, which a run must not get; what keeps the newer one is then the reason of
+// Reconciling or Stalled.
 func Runnable(fn *v1alpha1.Function) *Fault {
-	i := slices.IndexFunc(fn.Status.Conditions, func(c metav1.Condition) bool { return c.Type == v1alpha1.ConditionReady })
-	if i < 0 || fn.Status.ObservedGeneration != fn.Generation {
+	ready := meta.FindStatusCondition(fn.Status.Conditions, v1alpha1.ConditionReady)
+	if ready == nil || fn.Status.ObservedGeneration != fn.Generation {
 		return &Fault{Reason: v1alpha1.ReasonPending, Message: "the Function's spec was not looked at yet"}
 	}
-	ready := fn.Status.Conditions[i]
-	if fn.Status.Image != "" && (ready.Status == metav1.ConditionTrue || fn.Status.Phase == v1alpha1.PhaseDisabled ||
-		ready.Reason == v1alpha1.ReasonAutoscalerFailed) {
+	stalled := meta.IsStatusConditionTrue(fn.Status.Conditions, v1alpha1.ConditionStalled)
+	why := ready
+	for _, kind := range []string{v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled} {
+		if c := meta.FindStatusCondition(fn.Status.Conditions, kind); c != nil && c.Status == metav1.ConditionTrue {
+			why = c
+		}
+	}
+	if fn.Status.Image != "" && (ready.Status == metav1.ConditionTrue || aboutCalls[why.Reason]) {
 		return nil
 	}
-	stalled := slices.ContainsFunc(fn.Status.Conditions, func(c metav1.Condition) bool {
-		return c.Type == v1alpha1.ConditionStalled && c.Status == metav1.ConditionTrue
-	})
-	return &Fault{Reason: ready.Reason, Message: truncate(ready.Message), User: stalled}
+	return &Fault{Reason: why.Reason, Message: truncate(why.Message), User: stalled}
+}
+
+// aboutCalls are the reasons for which a Function answers no calls though its image is proven.
+var aboutCalls = map[string]bool{
+	v1alpha1.ReasonDisabled: true, v1alpha1.ReasonScaledToZero: true, v1alpha1.ReasonAutoscalerFailed: true,
 }
 
 // Run is what the Job and the pods of a run tell of it.
@@ -98,6 +108,9 @@ type Run struct {
 	// Result is JSON, or nil. Truncated is true when it was too long.
 	Result    []byte
 	Truncated bool
+	// Unseen tells that the Job knows of an end that no pod shows. The pod is gone, or has not been heard of yet: Jobs and
+	// pods are watched apart.
+	Unseen bool
 	// LookAgain is when the run has to be looked at though nothing has changed, or 0.
 	LookAgain time.Duration
 }
@@ -134,6 +147,7 @@ func ObserveRun(job *batchv1.Job, pods []corev1.Pod, now time.Time) Run {
 	retries := ptr.Deref(job.Spec.BackoffLimit, 0)
 	if jobEnded, succeeded, message := jobEnd(job); jobEnded || failed > retries {
 		run.Attempts, run.Ended, run.Succeeded = max(failed, 1), true, succeeded
+		run.Unseen = succeeded || last == nil || current != nil
 		if succeeded {
 			run.Reason, run.Message = "", "the function succeeded; its pod, and with it the result, is gone"
 		} else if last == nil {

@@ -51,30 +51,41 @@ func TestNextRunStep(t *testing.T) {
 
 func TestRunnable(t *testing.T) {
 	t.Parallel()
-	function := func(status metav1.ConditionStatus, reason string, phase v1alpha1.FunctionPhase, stalled bool) *v1alpha1.Function {
+	// function is one whose Ready has the reason and, beside it, Reconciling or Stalled.
+	function := func(status metav1.ConditionStatus, reason, beside, because string) *v1alpha1.Function {
 		fn := testutil.MakeFunction("f", "n").Generation(2).Obj()
-		fn.Status = v1alpha1.FunctionStatus{ObservedGeneration: 2, Image: "image@sha256:1", Phase: phase}
-		fn.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: status, Reason: reason, Message: "because"}}
-		if stalled {
-			fn.Status.Conditions = append(fn.Status.Conditions, metav1.Condition{Type: "Stalled", Status: metav1.ConditionTrue})
+		fn.Status = v1alpha1.FunctionStatus{ObservedGeneration: 2, Image: "image@sha256:1"}
+		for _, kind := range []string{"Reconciling", "Stalled", "Ready"} {
+			c := metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: because}
+			if kind == beside {
+				c.Status, c.Message = metav1.ConditionTrue, "because"
+			}
+			if kind == "Ready" {
+				c.Status, c.Reason, c.Message = status, reason, "because"
+			}
+			fn.Status.Conditions = append(fn.Status.Conditions, c)
 		}
 		return fn
 	}
-	old := function(metav1.ConditionTrue, "Ready", v1alpha1.PhaseReady, false)
+	old := function(metav1.ConditionTrue, "Ready", "", "Ready")
 	old.Generation = 3
-	noImage := function(metav1.ConditionFalse, "Disabled", v1alpha1.PhaseDisabled, true)
+	noImage := function(metav1.ConditionFalse, "Disabled", "Stalled", "Disabled")
 	noImage.Status.Image = ""
 	tests := map[string]struct {
 		fn   *v1alpha1.Function
 		want *Fault
 	}{
-		"ready":             {fn: function(metav1.ConditionTrue, "Ready", v1alpha1.PhaseReady, false)},
-		"switched off":      {fn: function(metav1.ConditionFalse, "ScaledToZero", v1alpha1.PhaseDisabled, true)},
-		"building":          {fn: function(metav1.ConditionUnknown, "Building", v1alpha1.PhaseBuilding, false), want: &Fault{Reason: "Building", Message: "because"}},
-		"broken":            {fn: function(metav1.ConditionFalse, "HandlerLoadFailed", v1alpha1.PhaseFailed, true), want: &Fault{Reason: "HandlerLoadFailed", Message: "because", User: true}},
-		"never looked at":   {fn: testutil.MakeFunction("f", "n").Obj(), want: &Fault{Reason: "Pending", Message: "the Function's spec was not looked at yet"}},
-		"changed meanwhile": {fn: old, want: &Fault{Reason: "Pending", Message: "the Function's spec was not looked at yet"}},
-		"off without image": {fn: noImage, want: &Fault{Reason: "Disabled", Message: "because", User: true}},
+		"ready":                {fn: function(metav1.ConditionTrue, "Ready", "", "Ready")},
+		"scaled to zero":       {fn: function(metav1.ConditionFalse, "ScaledToZero", "Stalled", "ScaledToZero")},
+		"switched off":         {fn: function(metav1.ConditionFalse, "Disabled", "Stalled", "Disabled")},
+		"its autoscaler away":  {fn: function(metav1.ConditionFalse, "AutoscalerFailed", "Reconciling", "AutoscalerFailed")},
+		"building":             {fn: function(metav1.ConditionUnknown, "Building", "Reconciling", "Building"), want: &Fault{Reason: "Building", Message: "because"}},
+		"broken":               {fn: function(metav1.ConditionFalse, "HandlerLoadFailed", "Stalled", "HandlerLoadFailed"), want: &Fault{Reason: "HandlerLoadFailed", Message: "because", User: true}},
+		"off, and being built": {fn: function(metav1.ConditionFalse, "Disabled", "Reconciling", "Building"), want: &Fault{Reason: "Building", Message: "because"}},
+		"off, and broken":      {fn: function(metav1.ConditionFalse, "Disabled", "Stalled", "BuildFailed"), want: &Fault{Reason: "BuildFailed", Message: "because", User: true}},
+		"never looked at":      {fn: testutil.MakeFunction("f", "n").Obj(), want: &Fault{Reason: "Pending", Message: "the Function's spec was not looked at yet"}},
+		"changed meanwhile":    {fn: old, want: &Fault{Reason: "Pending", Message: "the Function's spec was not looked at yet"}},
+		"off without image":    {fn: noImage, want: &Fault{Reason: "Disabled", Message: "because", User: true}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -178,7 +189,7 @@ func TestObserveRun(t *testing.T) {
 		"killed by the kernel, the worker only": {job: runJob(0), pods: pods(attempt("a", corev1.PodFailed, endedWith(1, "Error", "OOMKilled: raise the limit"))),
 			want: Run{Attempts: 1, Ended: true, Pod: "a", Reason: "OOMKilled", Message: "raise the limit"}},
 		"a word that is not ours": {job: runJob(0), pods: pods(attempt("a", corev1.PodFailed, endedWith(2, "Error", "BadConfiguration: no such flag"))),
-			want: Run{Attempts: 1, Ended: true, Pod: "a", Reason: "HandlerCrashed", Message: "no such flag"}},
+			want: Run{Attempts: 1, Ended: true, Pod: "a", Reason: "HandlerCrashed", Message: "BadConfiguration: no such flag"}},
 		"deleted by hand": {job: runJob(0), pods: pods(attempt("a", corev1.PodFailed, interrupted)),
 			want: Run{Attempts: 1, Ended: true, Pod: "a", Reason: "Interrupted", Message: "told to stop before the handler was done"}},
 		"evicted by the API": {job: runJob(0), pods: pods(attempt("a", corev1.PodFailed, interrupted,
@@ -210,12 +221,19 @@ func TestObserveRun(t *testing.T) {
 			podCondition(corev1.PodScheduled, corev1.ConditionFalse, corev1.PodReasonUnschedulable, "0/1 nodes"))),
 			want: Run{Attempts: 1, LookAgain: 5 * time.Second}},
 		"pods gone, counted": {job: runJob(0, func(s *batchv1.JobStatus) { s.Failed = 1 }),
-			want: Run{Attempts: 1, Ended: true, Reason: "Interrupted", Message: "the pod is gone: nothing more is known"}},
+			want: Run{Attempts: 1, Ended: true, Reason: "Interrupted", Message: "the pod is gone: nothing more is known", Unseen: true}},
 		"pods gone, one more to come": {job: runJob(1, func(s *batchv1.JobStatus) { s.Failed = 1 }), want: Run{Attempts: 2}},
 		"pods gone, Job failed": {job: runJob(3, jobCondition(batchv1.JobFailed, "Job has reached the specified backoff limit")),
-			want: Run{Attempts: 1, Ended: true, Reason: "Interrupted", Message: "the pod is gone: Job has reached the specified backoff limit"}},
+			want: Run{Attempts: 1, Ended: true, Reason: "Interrupted", Message: "the pod is gone: Job has reached the specified backoff limit", Unseen: true}},
 		"pods gone, Job complete": {job: runJob(0, jobCondition(batchv1.JobComplete, "")),
-			want: Run{Attempts: 1, Ended: true, Succeeded: true, Message: "the function succeeded; its pod, and with it the result, is gone"}},
+			want: Run{Attempts: 1, Ended: true, Succeeded: true, Message: "the function succeeded; its pod, and with it the result, is gone", Unseen: true}},
+		"Job complete before its pod says so": {job: runJob(0, jobCondition(batchv1.JobComplete, "")), pods: pods(attempt("a", corev1.PodRunning)),
+			want: Run{Attempts: 1, Ended: true, Succeeded: true, Message: "the function succeeded; its pod, and with it the result, is gone", Unseen: true}},
+		"Job failed before its last pod says so": {job: runJob(1, jobCondition(batchv1.JobFailed, "")),
+			pods: pods(failedOnce, attempt("b", corev1.PodRunning, later(time.Minute))),
+			want: Run{Attempts: 1, Ended: true, Pod: "a", Reason: "HandlerFailed", Message: "handler.py line 7: ValueError: no luck", Unseen: true}},
+		"Job failed, its pod seen": {job: runJob(0, jobCondition(batchv1.JobFailed, "")), pods: pods(failedOnce),
+			want: Run{Attempts: 1, Ended: true, Pod: "a", Reason: "HandlerFailed", Message: "handler.py line 7: ValueError: no luck"}},
 		"Job gone": {pods: pods(failedOnce), want: Run{Attempts: 1, Ended: true, Pod: "a", Reason: "RunDeleted",
 			Message: "the Job of this run was deleted, and the run with it"}},
 		"Job gone after the success": {pods: pods(attempt("a", corev1.PodSucceeded, endedWith(0, "", "2"))),

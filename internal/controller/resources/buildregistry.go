@@ -40,11 +40,14 @@ func BuildAuthorities(job *batchv1.Job, data map[string]string) *corev1.ConfigMa
 	}
 }
 
-// goesWith names an object as the Job that it is for, and lets it go with that.
+// goesWith names an object as the Job that it is for, and lets it go with that. It does not hold the Job's deletion up: some
+// clusters ask for a right on the Job's finalizers for that.
 func goesWith(job *batchv1.Job) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Name: job.Name, Namespace: job.Namespace, Labels: job.Labels, Annotations: job.Annotations,
-		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(job, batchv1.SchemeGroupVersion.WithKind("Job"))},
+		OwnerReferences: []metav1.OwnerReference{{
+			APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "Job", Name: job.Name, UID: job.UID, Controller: new(true),
+		}},
 	}
 }
 

@@ -271,3 +271,23 @@ func TestFunctionWarnings(t *testing.T) {
 		})
 	}
 }
+
+func TestReferenceWarnings(t *testing.T) {
+	t.Parallel()
+	const warning = "spec.env[B_URL].value: $(C_HOST) stays as it is, because C_HOST comes after B_URL when sorted by name; " +
+		"rename one of them so that it comes before"
+	for value, want := range map[string][]string{
+		"plain":                       nil,
+		"http://$(A_HOST)":            nil, // comes before
+		"$(B_URL) $(ELSEWHERE)":       nil, // may be one of envFrom
+		"$$(C_HOST) $C_HOST $(C_HOST": nil, // no references
+		"http://$(C_HOST)/$(C_HOST)":  {warning},
+		"$$$(C_HOST)":                 {warning},
+	} {
+		fn := testutil.MakeFunction("f", "n").Obj()
+		fn.Spec.Env = []corev1.EnvVar{{Name: "B_URL", Value: value}, {Name: "C_HOST", Value: "c"}, {Name: "A_HOST", Value: "a"}}
+		if diff := cmp.Diff(want, FunctionWarnings(fn, loadCatalogue(t), time.Time{})); diff != "" {
+			t.Errorf("%s: warnings (-want +got):\n%s", value, diff)
+		}
+	}
+}
