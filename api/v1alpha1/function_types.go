@@ -114,8 +114,9 @@ type FunctionVolume struct {
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 	Name string `json:"name,omitempty"`
 
-	// mountPath is the absolute folder at which the files appear. It may not lie in a folder of the
-	// runtime: /app, /opt/deps, /sless, /tmp, /dev, /proc, /sys, /usr, /bin, /sbin, /lib, /lib64, /etc.
+	// mountPath is the absolute folder at which the files appear. It may neither lie in a folder of the
+	// runtime nor hide one, as /opt would: /app, /opt/deps, /sless, /tmp, /dev, /proc, /sys, /usr, /bin,
+	// /sbin, /lib, /lib64, /etc.
 	// +required
 	// +kubebuilder:validation:MinLength=2
 	// +kubebuilder:validation:MaxLength=1024

@@ -114,6 +114,9 @@ func validateVolumes(fn *v1alpha1.Function, path *field.Path) []Problem {
 			if v.MountPath == folder || strings.HasPrefix(v.MountPath, folder+"/") {
 				invalid(i, "lies in "+folder+", which belongs to the runtime; choose another folder")
 			}
+			if strings.HasPrefix(folder, v.MountPath+"/") {
+				invalid(i, "hides "+folder+", which belongs to the runtime; choose a folder in it, such as "+v.MountPath+"/"+v.Name)
+			}
 		}
 	}
 	return problems

@@ -56,6 +56,8 @@ func TestValidateFunction(t *testing.T) {
 		"mount over the root":   {fn: mounted("//"), want: []string{v1alpha1.ReasonInvalidSpec}, field: "spec.volumes[0].mountPath"},
 		"mount over the system": {fn: mounted("/usr"), want: []string{v1alpha1.ReasonInvalidSpec}, field: "spec.volumes[0].mountPath"},
 		"mount beside the code": {fn: mounted("/application")},
+		"mount over a parent":   {fn: mounted("/opt"), want: []string{v1alpha1.ReasonInvalidSpec}, field: "spec.volumes[0].mountPath"},
+		"mount in the parent":   {fn: mounted("/opt/data")},
 		"everything wrong at once": {
 			fn:   testutil.MakeFunction("f", "n").Runtime("perl").File("x", strings.Repeat("x", 600<<10)).Obj(),
 			want: []string{v1alpha1.ReasonSourceTooLarge, v1alpha1.ReasonRuntimeUnknown}, field: "spec.source.inline.files",
