@@ -40,7 +40,7 @@ type Refusal struct {
 	Status int
 	// Reason is one word for programs.
 	Reason string
-	// Message is a sentence for people. It holds no addresses of the cluster.
+	// Message is a sentence for people. It may be that of the Function's condition, and tells no more than that.
 	Message string
 	// RetryAfter is when a further try makes sense. 0 means that waiting alone does not help.
 	RetryAfter time.Duration
