@@ -11,6 +11,8 @@ CERT_MANAGER ?=
 # How many end-to-end stories run at once.
 E2E_PROCS ?= 5
 CONTAINER_TOOL ?= docker
+# BASE_IMAGE and RUN_IMAGE take the place of what Dockerfile stands on.
+IMAGE_ARGS = $(foreach name,BASE_IMAGE RUN_IMAGE,$(if $($(name)),--build-arg $(name)=$($(name))))
 KUBECTL ?= kubectl
 
 LOCALBIN ?= $(CURDIR)/bin
@@ -47,6 +49,7 @@ help: ## Show this help.
 
 .PHONY: demo
 demo: ## Start a real cluster, put sless on it, apply two functions and call them.
+	@echo "Compiling hack/demo (some minutes the first time, with its Go modules)"
 	@go run ./hack/demo --cluster=$(CLUSTER) $(KEDA_FLAG)
 
 .PHONY: cluster-up
@@ -72,6 +75,7 @@ cluster-deploy: ## Put the code of this checkout on the local cluster, without f
 test: ## Run the unit tests and the tests against a real API server.
 	@# The package that takes longest is first, so that all others are tested beside it.
 	@assets="$${KUBEBUILDER_ASSETS:-$$(go run ./hack/cluster envtest-assets)}"; \
+	echo "Compiling and running the tests (some minutes until the first result, the first time)"; \
 	KUBEBUILDER_ASSETS="$$assets" go test ./internal/controller $$(go list ./... | grep -v -e /test/e2e -e /internal/controller$$) \
 		$(TEST_ARGS) \
 		| { grep -v 'no test files' || true; }; \
@@ -162,7 +166,7 @@ run: ## Run the manager on this machine against the current kubeconfig: make run
 
 .PHONY: docker-build
 docker-build: ## Build the image of sless.
-	$(CONTAINER_TOOL) build $(if $(BASE_IMAGE),--build-arg BASE_IMAGE=$(BASE_IMAGE)) -t $(IMG) .
+	$(CONTAINER_TOOL) build $(IMAGE_ARGS) -t $(IMG) .
 
 .PHONY: docker-push
 docker-push: ## Push the image of sless.
@@ -183,7 +187,7 @@ PLATFORMS ?= linux/arm64,linux/amd64
 .PHONY: docker-buildx
 docker-buildx: ## Build and push the image of sless for several platforms.
 	$(CONTAINER_TOOL) buildx build --push --platform=$(PLATFORMS) \
-		$(if $(BASE_IMAGE),--build-arg BASE_IMAGE=$(BASE_IMAGE)) --tag $(IMG) .
+		$(IMAGE_ARGS) --tag $(IMG) .
 
 .PHONY: build-installer
 build-installer: manifests generate $(KUSTOMIZE) ## Generate dist/install.yaml and dist/install-cert-manager.yaml.

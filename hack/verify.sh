@@ -27,7 +27,7 @@ if [ "$before" != "$after" ]; then
 	fail "the files above were out of date and have been written anew; commit them"
 fi
 make vet
-for overlay in config/default config/certmanager/objects config/local config/demo config/network-policy config/samples; do
+for overlay in config/default config/certmanager/objects config/local config/demo config/network-policy config/prometheus config/samples; do
 	bin/kustomize build "$overlay" > /dev/null || fail "config folder $overlay does not build"
 done
 echo "verify: everything is current"

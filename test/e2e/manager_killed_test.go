@@ -6,6 +6,7 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -87,6 +88,7 @@ var _ = Describe("When the manager is killed", Serial, Ordered, func() {
 		untouched = state(ctx, still, fetched, ended)
 		Expect(k8s.Create(ctx, begun)).To(Succeed())
 		killed = leader(ctx)
+		By(fmt.Sprintf("killing the leader %v before the tick", time.Until(due.Time).Round(time.Second)))
 		killManager(ctx)
 	})
 
