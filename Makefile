@@ -30,6 +30,13 @@ GOLANGCI_LINT_VERSION ?= v2.13.1
 KUBE_API_LINTER_VERSION ?= v0.0.0-20260716143926-092fe0c72997
 LOGCHECK_VERSION ?= v0.11.0
 
+# All that is compiled here and by hack/ has the same settings, so that each package is compiled once for all of it: most
+# of the time of the first run.
+export CGO_ENABLED ?= 0
+ifeq ($(filter -trimpath,$(GOFLAGS)),)
+export GOFLAGS := -trimpath $(GOFLAGS)
+endif
+
 SHELL = /usr/bin/env bash -o pipefail
 .SHELLFLAGS = -ec
 MAKEFLAGS += --no-print-directory
@@ -83,7 +90,7 @@ test: ## Run the unit tests and the tests against a real API server.
 
 .PHONY: test-e2e
 test-e2e: ## Run the stories of users on a real cluster. KEDA=0: without those of functions that scale.
-	@# Most of a story is waiting, so several run side by side; those that take a part of the platform down run alone.
+	@# Most of a story is waiting, so several run side by side; those that take a part of the platform down keep the others from it.
 	@if [ "$(CLUSTER)" = local ]; then go run ./hack/demo deploy $(if $(filter 0 false,$(KEDA)),,--keda); fi
 	SLESS_E2E_CLUSTER=$(CLUSTER) go run github.com/onsi/ginkgo/v2/ginkgo --tags=e2e --procs=$(E2E_PROCS) --timeout=60m -v \
 		$(TEST_ARGS) ./test/e2e
@@ -156,9 +163,9 @@ verify: ## Check that everything generated is current, formatted and committed.
 
 .PHONY: build
 build: ## Build the programs into bin/.
-	CGO_ENABLED=0 go build -trimpath -o bin/manager ./cmd
-	CGO_ENABLED=0 go build -trimpath -o bin/gateway ./cmd/gateway
-	CGO_ENABLED=0 go build -trimpath -o bin/builder ./cmd/builder
+	go build -o bin/manager ./cmd
+	go build -o bin/gateway ./cmd/gateway
+	go build -o bin/builder ./cmd/builder
 
 .PHONY: run
 run: ## Run the manager on this machine against the current kubeconfig: make run CONFIG=my.yaml

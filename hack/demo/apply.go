@@ -12,7 +12,6 @@ import (
 
 func applyUnstructured(ctx context.Context, c client.Client, fields map[string]any) error {
 	obj := &unstructured.Unstructured{Object: fields}
-	unstructured.RemoveNestedField(fields, "metadata", "creationTimestamp")
 	configuration := client.ApplyConfigurationFromUnstructured(obj)
 	if err := c.Apply(ctx, configuration, fieldOwner, client.ForceOwnership); err != nil {
 		return fmt.Errorf("applying %s %s: %w", obj.GetKind(), obj.GetName(), err)

@@ -3,6 +3,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -163,7 +164,7 @@ func (r *FunctionReconciler) runBuild(ctx context.Context, s *functionScope, bui
 	}
 	step := plan.NextBuildStep(plan.BuildState{
 		Job: job, Pods: pods.Items, Jobs: jobs.Items, MaxConcurrent: r.Config.Builds.MaxConcurrent,
-		Refused: refused, Attempts: r.buildAttempts(build.key), Now: s.now, RetryAsked: r.retryAsked(s.fn, job),
+		Refused: refused, Attempts: r.known.attempts(build.key), Now: s.now, RetryAsked: r.retryAsked(s.fn, job),
 	})
 	return r.takeBuildStep(ctx, s, build, target, job, step)
 }
@@ -186,16 +187,6 @@ func (r *FunctionReconciler) noteAsked(fn *v1alpha1.Function, job *batchv1.Job) 
 	r.known.put(knownAsked, job.Name+"/"+string(fn.UID), fn.Annotations[v1alpha1.AnnotationReconcileAt])
 }
 
-// buildAttempts is how often a build was tried again. A restart of the manager forgets it, which costs one early attempt.
-func (r *FunctionReconciler) buildAttempts(key string) int {
-	text, _ := r.known.get(knownAttempts, key)
-	attempts, err := strconv.Atoi(text)
-	if err != nil {
-		return 0
-	}
-	return attempts
-}
-
 func (r *FunctionReconciler) takeBuildStep(ctx context.Context, s *functionScope, build dependencyBuild, target string,
 	job *batchv1.Job, step plan.BuildStep,
 ) error {
@@ -213,11 +204,10 @@ func (r *FunctionReconciler) takeBuildStep(ctx context.Context, s *functionScope
 			return err
 		}
 		if step.Reason == "" {
-			return waiting(v1alpha1.ConditionBuilt, v1alpha1.ReasonBuilding, "starting the build again")
+			return building(v1alpha1.ReasonBuilding, "starting the build again")
 		}
-		attempts := r.buildAttempts(build.key) + 1
-		r.known.put(knownAttempts, build.key, strconv.Itoa(attempts))
-		return waiting(v1alpha1.ConditionBuilt, v1alpha1.ReasonBuilding, "trying again, %d. time, after %s: %s",
+		attempts := r.known.attempted(build.key)
+		return building(v1alpha1.ReasonBuilding, "trying again, %d. time, after %s: %s",
 			attempts, step.Reason, step.Message)
 	case plan.BuildHold:
 		return heldBuild(step)
@@ -225,8 +215,17 @@ func (r *FunctionReconciler) takeBuildStep(ctx context.Context, s *functionScope
 		return stalled(v1alpha1.ConditionBuilt, step.Reason, "%s", step.Message)
 	default:
 		return &phaseError{
-			kind: kindWaiting, condition: v1alpha1.ConditionBuilt, reason: step.Reason, message: step.Message, after: step.After,
+			kind: kindWaiting, condition: v1alpha1.ConditionBuilt, reason: step.Reason, message: step.Message,
+			after: cmp.Or(step.After, recheck),
 		}
+	}
+}
+
+// building is work of a build that goes on. A watch tells when it ends, unless another Function has started it and it ended
+// before the status of this one said that it waits for it.
+func building(reason, format string, args ...any) error {
+	return &phaseError{
+		kind: kindWaiting, condition: v1alpha1.ConditionBuilt, reason: reason, message: fmt.Sprintf(format, args...), after: recheck,
 	}
 }
 
@@ -246,7 +245,7 @@ func (r *FunctionReconciler) createBuild(ctx context.Context, s *functionScope, 
 	if err := r.Create(ctx, job, client.FieldOwner(v1alpha1.FieldOwnerController)); client.IgnoreAlreadyExists(err) != nil {
 		return fmt.Errorf("creating the build: %w", err)
 	}
-	return waiting(v1alpha1.ConditionBuilt, v1alpha1.ReasonBuildQueued, "the build of the dependencies was queued")
+	return building(v1alpha1.ReasonBuildQueued, "the build of the dependencies was queued")
 }
 
 func (r *FunctionReconciler) buildOptions(s *functionScope, build dependencyBuild, target string) resources.BuildOptions {
@@ -324,7 +323,7 @@ func (r *FunctionReconciler) startBuild(ctx context.Context, s *functionScope, b
 	if err := r.patchJob(ctx, job, started); err != nil {
 		return fmt.Errorf("starting the build: %w", err)
 	}
-	return waiting(v1alpha1.ConditionBuilt, v1alpha1.ReasonBuilding, "the dependencies are being installed")
+	return building(v1alpha1.ReasonBuilding, "the dependencies are being installed")
 }
 
 // suspendBuild takes a build back that gets no pod, and notes on it for how long. The next start sets its clock back.

@@ -114,18 +114,7 @@ func (r *FunctionReconciler) finish(ctx context.Context, s *functionScope, err e
 	if written {
 		r.recordTransition(base, s)
 	}
-	switch {
-	case fault == nil:
-		return ctrl.Result{RequeueAfter: s.lookAgain}, nil
-	case fault.after > 0:
-		return ctrl.Result{RequeueAfter: fault.after}, nil
-	case fault.kind == kindPlatform:
-		return ctrl.Result{}, fault
-	case fault.kind == kindWaiting && fault.condition == v1alpha1.ConditionBuilt, unwatched[fault.reason]:
-		return ctrl.Result{RequeueAfter: recheck}, nil
-	default:
-		return ctrl.Result{RequeueAfter: s.lookAgain}, nil
-	}
+	return resultOf(fault, s.lookAgain)
 }
 
 // recordTransition sends one event when the Ready condition changed its status or reason, or when other code was refused.
@@ -145,14 +134,8 @@ func (r *FunctionReconciler) ensureFinalizer(ctx context.Context, s *functionSco
 	return err
 }
 
-// unwatched are the faults whose end no watch tells of: objects that are not ours, and what is outside the cluster.
-var unwatched = map[string]bool{v1alpha1.ReasonNameConflict: true, v1alpha1.ReasonSourceNotFound: true}
-
 const (
 	maxEventNote = 1000
-	// recheck is a net below the watches. A build that another Function has started may end before this one's status says
-	// that it waits for it.
-	recheck = 30 * time.Second
 	// conflictDelay lets the cache catch up with the change that a pass has missed.
 	conflictDelay = 50 * time.Millisecond
 	// retryBase and retryMax bound the delay between attempts at a fault of the platform.

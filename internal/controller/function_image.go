@@ -61,7 +61,7 @@ func (r *FunctionReconciler) useImage(ctx context.Context, s *functionScope) err
 			return notForThisNamespace(ref)
 		}
 		if image.IsNotFound(err) || image.IsRefused(err) {
-			return stalled(v1alpha1.ConditionSourceReady, v1alpha1.ReasonSourceNotFound,
+			return unwatched(v1alpha1.ConditionSourceReady, v1alpha1.ReasonSourceNotFound,
 				"the image %s cannot be read: %s", ref.String(), err.Error())
 		}
 		if err != nil {
@@ -98,7 +98,7 @@ func (r *FunctionReconciler) checkOwner(ctx context.Context, s *functionScope, r
 // notForThisNamespace says the same of an image that does not exist and of another namespace's, so that nobody learns what
 // others have.
 func notForThisNamespace(ref name.Reference) error {
-	return stalled(v1alpha1.ConditionSourceReady, v1alpha1.ReasonSourceNotFound,
+	return unwatched(v1alpha1.ConditionSourceReady, v1alpha1.ReasonSourceNotFound,
 		"sless has built no image %s for this namespace", ref.String())
 }
 

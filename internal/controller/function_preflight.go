@@ -3,9 +3,9 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"strconv"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -43,7 +43,7 @@ func (r *FunctionReconciler) ensureProven(ctx context.Context, s *functionScope,
 	}
 	step := plan.NextPreflight(plan.PreflightState{
 		Replicas: options.Replicas, Deployment: s.deployment, Revision: s.revision, Job: job, Pods: pods.Items,
-		Refused: refused, Attempts: r.buildAttempts(s.revision), Now: s.now,
+		Refused: refused, Attempts: r.known.attempts(s.revision), Now: s.now,
 		RetryAsked: r.retryAsked(s.fn, job),
 	})
 	if err := r.removeOldPreflights(ctx, s, jobs.Items); err != nil {
@@ -113,17 +113,14 @@ func (r *FunctionReconciler) takePreflightStep(ctx context.Context, s *functionS
 			return err
 		}
 		if step.Fault != nil {
-			r.known.put(knownAttempts, s.revision, strconv.Itoa(r.buildAttempts(s.revision)+1))
+			r.known.attempted(s.revision)
 		}
 	case plan.PreflightWait, plan.PreflightHold, plan.PreflightFailed, plan.PreflightPass:
 		if step.Fault != nil {
 			return preflightFault(step)
 		}
 	}
-	if under.after == 0 {
-		// A net below the watches.
-		under.after = recheck
-	}
+	under.after = cmp.Or(under.after, recheck)
 	return under
 }
 
@@ -132,12 +129,8 @@ func preflightFault(step plan.PreflightStep) error {
 	if step.Action == plan.PreflightFailed || step.Fault.User {
 		return stalled(v1alpha1.ConditionAvailable, step.Fault.Reason, "%s", step.Fault.Message)
 	}
-	fault := &phaseError{
+	return &phaseError{
 		kind: kindPlatform, condition: v1alpha1.ConditionAvailable, reason: step.Fault.Reason, message: step.Fault.Message,
-		after: step.After,
+		after: cmp.Or(step.After, recheck),
 	}
-	if fault.after == 0 {
-		fault.after = recheck
-	}
-	return fault
 }

@@ -16,6 +16,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/naeel/sless/api/v1alpha1"
 	"github.com/naeel/sless/internal/controller/plan"
 	"github.com/naeel/sless/internal/controller/resources"
 )
@@ -67,6 +68,22 @@ func (r *FunctionReconciler) handReplicasOver(ctx context.Context, s *functionSc
 		client.ForceOwnership)
 	if err != nil {
 		return fmt.Errorf("handing the number of replicas over: %w", err)
+	}
+	return nil
+}
+
+// pauseScaling tells the autoscaler to hold the Function at zero, or to let it go. ensureScaling does the rest.
+func (r *FunctionReconciler) pauseScaling(ctx context.Context, s *functionScope) error {
+	if s.scaledObject == nil || !s.scaledObject.GetDeletionTimestamp().IsZero() {
+		return nil
+	}
+	if resources.Paused(s.scaledObject) == (s.disabled != "") {
+		return nil
+	}
+	base := s.scaledObject.DeepCopy()
+	resources.Pause(s.scaledObject, s.disabled != "")
+	if err := r.Patch(ctx, s.scaledObject, client.MergeFrom(base), client.FieldOwner(v1alpha1.FieldOwnerController)); err != nil {
+		return fmt.Errorf("pausing the autoscaler: %w", err)
 	}
 	return nil
 }

@@ -205,6 +205,29 @@ var _ = Describe("A Function that scales", Ordered, Serial, func() {
 		}).Should(BeFalse())
 	})
 
+	It("is switched off and on while its newest code cannot run", func(ctx SpecContext) {
+		paused := func() bool { return resources.Paused(scaledObjectOf(ctx, fn)) }
+		switchOff := func() *v1alpha1.Trigger {
+			trigger := testutil.MakeTrigger("off", fn.Namespace, fn.Name).Obj()
+			trigger.Spec.Enabled = new(false)
+			Expect(k8sClient.Create(ctx, trigger)).To(Succeed())
+			return trigger
+		}
+		trigger := switchOff()
+		Eventually(paused).Should(BeTrue())
+		good := fn.Spec.Entrypoint
+		change(ctx, fn, func(f *v1alpha1.Function) { f.Spec.Entrypoint = "missing.handle" })
+		Eventually(conditionOf(ctx, fn, v1alpha1.ConditionSourceReady)).Should(HavePrefix("False/"))
+		Expect(k8sClient.Delete(ctx, trigger)).To(Succeed())
+		Eventually(paused).Should(BeFalse())
+		trigger = switchOff()
+		Eventually(paused).Should(BeTrue())
+		Expect(k8sClient.Delete(ctx, trigger)).To(Succeed())
+		change(ctx, fn, func(f *v1alpha1.Function) { f.Spec.Entrypoint = good })
+		Eventually(paused).Should(BeFalse())
+		readyIs(ctx, fn, "True/Ready")
+	})
+
 	It("goes back to a fixed number of replicas, and to scaling again", func(ctx SpecContext) {
 		change(ctx, fn, func(f *v1alpha1.Function) { f.Spec.Scaling, f.Spec.Replicas = nil, ptr.To[int32](3) })
 		Eventually(func() any { return scaledObjectOf(ctx, fn) }).Should(BeNil())

@@ -28,14 +28,17 @@ type functionScope struct {
 	// What runs now, read before anything is decided.
 	deployment *appsv1.Deployment
 	pods       []corev1.Pod
-	// triggers are all that refer to the Function. disabled says why they switch it off, and is empty when they do not.
+	// triggers are all that refer to the Function.
 	triggers []v1alpha1.Trigger
+	// disabled says why the triggers switch the Function off. It is empty when they do not.
 	disabled string
-	// autoscaler tells whether KEDA is installed, away which part of it does not run, scaling who sets the replicas, and
-	// scaledObject is the Function's, or nil.
-	autoscaler   bool
-	away         string
-	scaling      plan.ScalingMode
+	// autoscaler tells whether KEDA is installed.
+	autoscaler bool
+	// away is the part of KEDA that does not run, or empty. It is looked for only when KEDA scales the Function.
+	away string
+	// scaling says who sets the number of replicas.
+	scaling plan.ScalingMode
+	// scaledObject is the Function's own, or nil.
 	scaledObject *unstructured.Unstructured
 
 	// What the phases found, in the order of the way of the code.
@@ -44,8 +47,10 @@ type functionScope struct {
 	code       *codeArchive
 	buildBase  string
 	image      string
-	// sourceRevision and observedSource say which commit the code of a git source is, and what it was fetched for.
-	sourceRevision, observedSource string
+	// sourceRevision is the commit of the code of a git source.
+	sourceRevision string
+	// observedSource is the git source for which that commit was fetched.
+	observedSource string
 	// sourceFault is what is wrong with a source whose last good code is used. It ends the pass after all other phases.
 	sourceFault error
 	// sourceNote adds to what the condition SourceReady says.

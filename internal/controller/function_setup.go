@@ -39,7 +39,7 @@ func (r *FunctionReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	toFunction := handler.EnqueueRequestsFromMapFunc(functionForObject)
 	scaler.controller, err = ctrl.NewControllerManagedBy(mgr).
 		Named("function").
-		For(&v1alpha1.Function{}, builder.WithPredicates(functionChanged())).
+		For(&v1alpha1.Function{}, builder.WithPredicates(changedByUser())).
 		Watches(&v1alpha1.Trigger{}, handler.EnqueueRequestsFromMapFunc(functionForTrigger),
 			builder.WithPredicates(triggerConcernsFunction())).
 		Watches(&appsv1.Deployment{}, toFunction).

@@ -246,13 +246,14 @@ func phaseOf(ready readiness) v1alpha1.FunctionPhase {
 }
 
 // functionURL returns where the Function is called. Without an address of the gateway that is its host name below the
-// domain of functions, once an http Trigger asks for it.
+// domain of functions, once an http Trigger has it. One that only asks for it may have lost it to another Function, since
+// names of namespaces and Functions may give the same host.
 func functionURL(s *functionScope, gateway config.Gateway) string {
 	if gateway.ExternalURL != "" {
 		return pathURL(s.fn.Namespace, s.fn.Name, gateway)
 	}
 	for i := range s.triggers {
-		if host, derived := triggerHost(&s.triggers[i], gateway); derived {
+		if host, derived := triggerHost(&s.triggers[i], gateway); derived && host == s.triggers[i].Status.Host {
 			return gateway.HostURL(host)
 		}
 	}

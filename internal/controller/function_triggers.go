@@ -32,6 +32,9 @@ func (r *FunctionReconciler) observeTriggers(ctx context.Context, s *functionSco
 // freezeOrThaw scales what runs to zero and back as soon as the Function is switched off or on, whatever version it is and
 // whatever the later phases run into: neither needs a build, the registry or the object store.
 func (r *FunctionReconciler) freezeOrThaw(ctx context.Context, s *functionScope) error {
+	if s.scaling == plan.ScalingAuto {
+		return r.pauseScaling(ctx, s)
+	}
 	wanted := wantedReplicas(s)
 	if s.deployment == nil || wanted == nil {
 		return nil
@@ -64,7 +67,8 @@ func triggerConcernsFunction() predicate.Predicate {
 		before, okBefore := e.ObjectOld.(*v1alpha1.Trigger)
 		after, okAfter := e.ObjectNew.(*v1alpha1.Trigger)
 		return okBefore && okAfter && (plan.Enabled(before) != plan.Enabled(after) ||
-			before.Spec.FunctionRef != after.Spec.FunctionRef || namesHost(before) != namesHost(after) ||
+			before.Spec.FunctionRef != after.Spec.FunctionRef ||
+			namesHost(before) != namesHost(after) || before.Status.Host != after.Status.Host ||
 			before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero())
 	}}
 }

@@ -20,6 +20,7 @@ func TestTriggerConcernsFunction(t *testing.T) {
 	}{
 		"nothing":                   {change: func(*v1alpha1.Trigger) {}},
 		"its status":                {change: func(t *v1alpha1.Trigger) { t.Status.URL = "http://a.example.com" }},
+		"the host that it has":      {change: func(t *v1alpha1.Trigger) { t.Status.Host = "cart-shop.x.example.com" }, want: true},
 		"its methods":               {change: func(t *v1alpha1.Trigger) { t.Spec.HTTP.Methods = []v1alpha1.HTTPMethod{"GET"} }},
 		"its host for another":      {change: func(t *v1alpha1.Trigger) { t.Spec.HTTP.Host = "b.example.com" }},
 		"its host for the domain's": {change: func(t *v1alpha1.Trigger) { t.Spec.HTTP = nil }, want: true},

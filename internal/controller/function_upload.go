@@ -126,7 +126,7 @@ func storedCodeFault(err error) error {
 	_, refused := errors.AsType[*archive.Error](err)
 	switch {
 	case errors.Is(err, objectstore.ErrNotFound):
-		return stalled(v1alpha1.ConditionSourceReady, v1alpha1.ReasonSourceNotFound,
+		return unwatched(v1alpha1.ConditionSourceReady, v1alpha1.ReasonSourceNotFound,
 			"the uploaded code is not in the object store; upload it again")
 	case damaged, refused:
 		return stalled(v1alpha1.ConditionSourceReady, v1alpha1.ReasonSourceInvalid,

@@ -49,12 +49,12 @@ func (r *FunctionReconciler) ensureDeployNamespace(ctx context.Context, s *funct
 		return err
 	}
 	if found && existing.Labels[v1alpha1.LabelManagedBy] != v1alpha1.ManagedBySless {
-		return stalled(v1alpha1.ConditionAvailable, v1alpha1.ReasonNameConflict,
+		return unwatched(v1alpha1.ConditionAvailable, v1alpha1.ReasonNameConflict,
 			"namespace %s exists and was not made by sless; label it %s=%s to let sless use it", wanted.Name,
 			v1alpha1.LabelManagedBy, v1alpha1.ManagedBySless)
 	}
 	if other := existing.Annotations[resources.UserNamespaceAnnotation]; found && other != "" && other != s.fn.Namespace {
-		return stalled(v1alpha1.ConditionAvailable, v1alpha1.ReasonNameConflict,
+		return unwatched(v1alpha1.ConditionAvailable, v1alpha1.ReasonNameConflict,
 			"namespace %s belongs to the functions of namespace %s; use a namespace with a shorter name", wanted.Name, other)
 	}
 	if err := apply(ctx, r.Client, wanted); err != nil {
@@ -117,7 +117,7 @@ func (r *FunctionReconciler) applyOwnedOf(
 		return err
 	}
 	if found && !owns(existing, string(s.fn.UID)) {
-		return stalled(v1alpha1.ConditionAvailable, v1alpha1.ReasonNameConflict,
+		return unwatched(v1alpha1.ConditionAvailable, v1alpha1.ReasonNameConflict,
 			"%s %s/%s exists and does not belong to this Function; delete it or rename the Function",
 			wanted.GetObjectKind().GroupVersionKind().Kind, wanted.GetNamespace(), wanted.GetName())
 	}

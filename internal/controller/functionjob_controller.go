@@ -4,6 +4,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -63,10 +64,10 @@ func (r *FunctionJobReconciler) Reconcile(ctx context.Context, req ctrl.Request)
 // finish computes the status from the scope, writes it once, tells what happened, tidies up, and decides when to look
 // again.
 func (r *FunctionJobReconciler) finish(ctx context.Context, s *functionJobScope, err error) (ctrl.Result, error) {
-	fault := asPhaseError(err)
-	if fault != nil && fault.reason == reasonStale {
+	if errors.Is(err, errStale) {
 		return ctrl.Result{RequeueAfter: conflictDelay}, nil
 	}
+	fault := asPhaseError(err)
 	base := s.fj.DeepCopy()
 	s.fj.Status = computeFunctionJobStatus(s, fault)
 	written, patchErr := replaceStatus(ctx, r.Client, s.fj, base.Status, s.fj.Status)
@@ -92,23 +93,11 @@ func (r *FunctionJobReconciler) finish(ctx context.Context, s *functionJobScope,
 			return ctrl.Result{}, err
 		}
 	}
-	return s.lookAgain(fault)
-}
-
-// lookAgain tells when to look at a FunctionJob whose run has not ended.
-func (s *functionJobScope) lookAgain(fault *phaseError) (ctrl.Result, error) {
-	switch {
-	case fault == nil && s.run != nil:
-		return ctrl.Result{RequeueAfter: s.run.LookAgain}, nil
-	case fault == nil:
-		return ctrl.Result{}, nil
-	case fault.kind == kindPlatform:
-		return ctrl.Result{}, fault
-	case fault.reason == v1alpha1.ReasonConfigMissing, unwatched[fault.reason]:
-		return ctrl.Result{RequeueAfter: recheck}, nil
-	default:
-		return ctrl.Result{}, nil
+	var nextLook time.Duration
+	if s.run != nil {
+		nextLook = s.run.LookAgain
 	}
+	return resultOf(fault, nextLook)
 }
 
 // afterRun removes what only a run needs, and deletes a FunctionJob whose time is over.

@@ -65,7 +65,7 @@ func (r *FunctionJobReconciler) findRun(ctx context.Context, s *functionJobScope
 	case err != nil:
 		return nil, fmt.Errorf("reading Job %s: %w", key, err)
 	case !owns(job, string(s.fj.UID)):
-		return nil, stalled(v1alpha1.ConditionComplete, v1alpha1.ReasonNameConflict,
+		return nil, unwatched(v1alpha1.ConditionComplete, v1alpha1.ReasonNameConflict,
 			"Job %s exists and was not made for this FunctionJob; delete it", key)
 	}
 	return job, nil

@@ -26,7 +26,7 @@ func (r *FunctionJobReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	toFunctionJob := handler.EnqueueRequestsFromMapFunc(ownerNamed(v1alpha1.AnnotationFunctionJob))
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("functionjob").
-		For(&v1alpha1.FunctionJob{}, builder.WithPredicates(functionChanged())).
+		For(&v1alpha1.FunctionJob{}, builder.WithPredicates(changedByUser())).
 		Watches(&batchv1.Job{}, toFunctionJob).
 		Watches(&corev1.Pod{}, toFunctionJob).
 		Watches(&v1alpha1.Function{}, handler.EnqueueRequestsFromMapFunc(r.functionJobsForFunction)).

@@ -20,9 +20,6 @@ import (
 	"github.com/naeel/sless/internal/webhook/v1alpha1/validation"
 )
 
-// reasonStale ends a pass over an object that has changed meanwhile. It is never shown.
-const reasonStale = "stale"
-
 // startRun begins the run that is asked for, unless it was begun before or another one goes on.
 func (r *FunctionJobReconciler) startRun(ctx context.Context, s *functionJobScope) error {
 	step := plan.NextRunStep(s.fj)
@@ -111,7 +108,7 @@ func (r *FunctionJobReconciler) runnableFunction(ctx context.Context, s *functio
 func (r *FunctionJobReconciler) holdForRun(ctx context.Context, s *functionJobScope) error {
 	added, err := addFinalizer(ctx, r.Client, s.fj, v1alpha1.FinalizerFunctionJob)
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		return waiting(v1alpha1.ConditionComplete, reasonStale, "the FunctionJob has changed")
+		return errStale
 	}
 	if added || err != nil {
 		return err // the lock of the patch is the proof
@@ -122,7 +119,7 @@ func (r *FunctionJobReconciler) holdForRun(ctx context.Context, s *functionJobSc
 		return fmt.Errorf("reading %s: %w", klog.KObj(s.fj), err)
 	}
 	if err != nil || live.ResourceVersion != s.fj.ResourceVersion {
-		return waiting(v1alpha1.ConditionComplete, reasonStale, "the FunctionJob has changed")
+		return errStale
 	}
 	return nil
 }
@@ -139,7 +136,7 @@ func (r *FunctionJobReconciler) ensureInputs(
 		}
 		picked, err := reference.Pick(fn.Namespace, data)
 		if err != nil {
-			return resources.DeploymentOptions{}, stalled(v1alpha1.ConditionComplete, v1alpha1.ReasonConfigMissing, "%s", err.Error())
+			return resources.DeploymentOptions{}, unwatched(v1alpha1.ConditionComplete, v1alpha1.ReasonConfigMissing, "%s", err.Error())
 		}
 		if picked == nil {
 			continue
@@ -173,7 +170,7 @@ func (r *FunctionJobReconciler) createRun(
 	job := resources.RunJob(s.fj, fn, pod)
 	err := r.Create(ctx, job, client.FieldOwner(v1alpha1.FieldOwnerController))
 	if apierrors.IsAlreadyExists(err) {
-		return waiting(v1alpha1.ConditionComplete, reasonStale, "the Job exists already")
+		return errStale // the Job exists, which the cache does not show yet
 	}
 	if err != nil {
 		return runRefused("Job "+klog.KObj(job).String(), err)

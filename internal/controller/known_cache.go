@@ -3,6 +3,7 @@
 package controller
 
 import (
+	"strconv"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/cache"
@@ -13,7 +14,7 @@ const (
 	knownObject = "object"
 	knownImage  = "image"
 	knownBase   = "base"
-	// knownAttempts is how often a build was tried again.
+	// knownAttempts is how often a build or preflight was tried again.
 	knownAttempts = "attempts"
 	// knownAsked is what a Function asked for that was done, by build and Function.
 	knownAsked = "asked"
@@ -64,4 +65,22 @@ func (k *knownCache) forget(kind, key string) { k.entries.Remove(kind + "/" + ke
 func (k *knownCache) has(kind, key string) bool {
 	_, ok := k.get(kind, key)
 	return ok
+}
+
+// attempts is how often a build or preflight was tried again. A restart of the manager forgets it, which costs one early
+// attempt.
+func (k *knownCache) attempts(key string) int {
+	text, _ := k.get(knownAttempts, key)
+	attempts, err := strconv.Atoi(text)
+	if err != nil {
+		return 0
+	}
+	return attempts
+}
+
+// attempted counts one more attempt, and returns how many there were.
+func (k *knownCache) attempted(key string) int {
+	attempts := k.attempts(key) + 1
+	k.put(knownAttempts, key, strconv.Itoa(attempts))
+	return attempts
 }

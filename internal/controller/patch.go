@@ -34,10 +34,7 @@ func applied(ctx context.Context, c client.Client, obj client.Object) (*unstruct
 	if err != nil {
 		return nil, fmt.Errorf("converting %T %s: %w", obj, klog.KObj(obj), err)
 	}
-	// A builder leaves these empty, and an empty field must not be owned.
-	delete(fields, "status")
-	unstructured.RemoveNestedField(fields, "metadata", "creationTimestamp")
-	unstructured.RemoveNestedField(fields, "spec", "template", "metadata", "creationTimestamp")
+	delete(fields, "status") // a builder leaves it empty, and an empty field must not be owned
 	answer := &unstructured.Unstructured{Object: fields}
 	err = c.Apply(ctx, client.ApplyConfigurationFromUnstructured(answer), // which is filled with the answer
 		client.FieldOwner(v1alpha1.FieldOwnerController), client.ForceOwnership)

@@ -96,16 +96,11 @@ func (r *TriggerReconciler) finish(ctx context.Context, s *triggerScope, err err
 	if written {
 		r.recordTransitions(base, s.trigger)
 	}
-	switch {
-	case fault != nil && fault.kind == kindPlatform:
-		return ctrl.Result{}, fault
-	case fault != nil && unwatched[fault.reason]:
-		return ctrl.Result{RequeueAfter: recheck}, nil
-	case !s.nextTick.IsZero():
-		return ctrl.Result{RequeueAfter: s.nextTick.Sub(s.now) + tickDelay}, nil
-	default:
-		return ctrl.Result{}, nil
+	var nextLook time.Duration
+	if !s.nextTick.IsZero() {
+		nextLook = s.nextTick.Sub(s.now) + tickDelay
 	}
+	return resultOf(fault, nextLook)
 }
 
 // recordTransitions sends an event when the Ready condition changed, and one for each run that failed.

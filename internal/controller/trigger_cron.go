@@ -135,7 +135,7 @@ func (r *TriggerReconciler) findCronJob(ctx context.Context, t *v1alpha1.Trigger
 }
 
 func nameConflict(kind string, key client.ObjectKey) error {
-	return stalled(v1alpha1.ConditionReady, v1alpha1.ReasonNameConflict,
+	return unwatched(v1alpha1.ConditionReady, v1alpha1.ReasonNameConflict,
 		"%s %s exists and does not belong to this Trigger; delete it or rename the Trigger", kind, key)
 }
 
@@ -144,23 +144,23 @@ func (r *TriggerReconciler) ensureEvent(ctx context.Context, t *v1alpha1.Trigger
 	key := client.ObjectKey{Namespace: naming.DeployNamespace(t.Namespace), Name: naming.CronJob(t.Name)}
 	existing := &metav1.PartialObjectMetadata{}
 	existing.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMap"))
+	wanted := resources.CronEvent(t)
+	if wanted == nil {
+		// The cache has it if there is one. Most Triggers have none, and need not ask for it at every tick.
+		err := r.Get(ctx, key, existing)
+		if err != nil || !owns(existing, string(t.UID)) {
+			return client.IgnoreNotFound(err)
+		}
+		return client.IgnoreNotFound(r.Delete(ctx, existing))
+	}
 	found, err := find(ctx, r.Client, r.APIReader, key, existing)
 	if err != nil {
 		return err
 	}
-	wanted := resources.CronEvent(t)
-	switch {
-	case found && !owns(existing, string(t.UID)):
-		if wanted == nil {
-			return nil
-		}
+	if found && !owns(existing, string(t.UID)) {
 		return nameConflict("ConfigMap", key)
-	case wanted != nil:
-		return apply(ctx, r.Client, wanted)
-	case found:
-		return client.IgnoreNotFound(r.Delete(ctx, existing))
 	}
-	return nil
+	return apply(ctx, r.Client, wanted)
 }
 
 // suspendCronJob stops the CronJob of a Trigger whose spec says nothing that one could be made from.

@@ -48,11 +48,11 @@ func (r *TriggerReconciler) ensureHost(ctx context.Context, s *triggerScope) err
 	if why := reservedHost(s.trigger, host, r.Config.Gateway); why != "" {
 		return r.refuseHost(ctx, s, "host %s %s; choose another host", host, why)
 	}
-	claims := &v1alpha1.TriggerList{}
-	if err := r.List(ctx, claims, client.MatchingFields{indexTriggerHost: host}); err != nil {
+	rivals := &v1alpha1.TriggerList{}
+	if err := r.List(ctx, rivals, client.MatchingFields{indexTriggerHost: host}); err != nil {
 		return fmt.Errorf("listing the Triggers of host %s: %w", host, err)
 	}
-	holder := plan.HostHolder(slices.DeleteFunc(claims.Items, func(t v1alpha1.Trigger) bool {
+	holder := plan.HostHolder(slices.DeleteFunc(rivals.Items, func(t v1alpha1.Trigger) bool {
 		return reservedHost(&t, host, r.Config.Gateway) != "" // it cannot have the host, and keeps it from nobody
 	}))
 	switch {

@@ -28,9 +28,9 @@ func (r *TriggerReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	toTrigger := handler.EnqueueRequestsFromMapFunc(ownerNamed(v1alpha1.AnnotationTrigger))
 	b := ctrl.NewControllerManagedBy(mgr).
 		Named("trigger").
-		For(&v1alpha1.Trigger{}, builder.WithPredicates(functionChanged())).
+		For(&v1alpha1.Trigger{}, builder.WithPredicates(changedByUser())).
 		Watches(&v1alpha1.Trigger{}, handler.EnqueueRequestsFromMapFunc(r.triggersOfSameHost),
-			builder.WithPredicates(functionChanged())).
+			builder.WithPredicates(changedByUser())).
 		Watches(&v1alpha1.Function{}, handler.EnqueueRequestsFromMapFunc(r.triggersForFunction)).
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.triggersOfDeployNamespace)).
 		Watches(&batchv1.CronJob{}, toTrigger).

@@ -218,7 +218,14 @@ func TestTriggerHost(t *testing.T) {
 				t.Errorf("triggerHost = %q, %v", host, derived)
 			}
 			s := newFunctionScope(testutil.MakeFunction("cart", "shop").Obj(), testNow)
-			s.triggers = []v1alpha1.Trigger{*tc.trigger}
+			lost := tc.trigger.DeepCopy()
+			s.triggers = []v1alpha1.Trigger{*lost}
+			if got := functionURL(s, tc.gateway); tc.wantDerived && got != "" {
+				t.Errorf("functionURL = %q though the Trigger does not have the host", got)
+			}
+			had := tc.trigger.DeepCopy()
+			had.Status.Host = tc.wantHost
+			s.triggers = []v1alpha1.Trigger{*lost, *had}
 			if got := functionURL(s, tc.gateway); got != tc.wantFnURL {
 				t.Errorf("functionURL = %q, want %q", got, tc.wantFnURL)
 			}

@@ -61,8 +61,10 @@ func requestsOf(ctx context.Context, reader client.Reader, list client.ObjectLis
 	return requests
 }
 
-// functionsForBuild leads from a build to those whom its state may concern: its own Function, the Functions of the same
-// namespace that wait for a build, since they may share it, and the owners of builds that wait for a free slot.
+// functionsForBuild leads from a build to all Functions that its state may concern:
+//   - the one that started it,
+//   - those of the same namespace that wait for a build, since they may share it,
+//   - those whose builds wait for a free slot.
 func functionsForBuild(reader client.Reader) func(context.Context, client.Object) []reconcile.Request {
 	return func(ctx context.Context, obj client.Object) []reconcile.Request {
 		requests := functionForObject(ctx, obj)
@@ -117,8 +119,8 @@ func (r *FunctionReconciler) functionsIn(ctx context.Context, namespace string) 
 	return requestsOf(ctx, r, &v1alpha1.FunctionList{}, client.InNamespace(namespace))
 }
 
-// functionChanged lets through what a user changed: the spec, the annotations that ask for something, and deletion.
-func functionChanged() predicate.Predicate {
+// changedByUser lets through what a user changed: the spec, the annotations that ask for something, and deletion.
+func changedByUser() predicate.Predicate {
 	annotations := predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, after := e.ObjectOld.GetAnnotations(), e.ObjectNew.GetAnnotations()
 		return before[v1alpha1.AnnotationReconcileAt] != after[v1alpha1.AnnotationReconcileAt] ||

@@ -22,12 +22,14 @@ type Archive struct {
 // Keep makes sure that an archive is in the store and stays there until its Function names it. It is stored when it is not
 // there, and again when it is older than refreshAfter (zero: never); refreshed tells of the latter.
 //
-// Storing again is what keeps the cleaning of the manager away. It removes an object only when no Function has named it for
-// the whole time of grace and it is older than that, and it asks for the age right before. Whoever calls Keep with half of
-// the grace knows that the object is then younger than that half, and has the other half to point a Function at it. What is
-// left is a removal that was decided on an old object just before it was stored again: the two requests cross. A caller in
-// another process than the manager's finds that by a second Keep after it has changed the Function; from then on, the
-// Function is seen by a removal that has not been decided yet.
+// Storing again keeps the clean-up of the manager away from the object:
+//  1. The clean-up removes an object only when no Function has named it for the whole time of grace and the object is older
+//     than that. It asks for the age right before it removes.
+//  2. A caller passes half of the grace as refreshAfter. The object is then younger than that half, and the caller has the
+//     other half to point a Function at it.
+//  3. A removal that was decided just before the object was stored again can still take it away. A caller in another process
+//     than the manager's calls Keep a second time, after it has changed the Function: whatever the clean-up decides from then
+//     on, it sees the Function.
 func Keep(ctx context.Context, store Store, a Archive, refreshAfter time.Duration, now time.Time) (refreshed bool, err error) {
 	info, err := store.Stat(ctx, a.Key)
 	found := err == nil && info.Size == a.Size

@@ -128,7 +128,6 @@ func (b *bench) applyDry(ctx context.Context, fn *v1alpha1.Function) (time.Durat
 		return 0, err
 	}
 	delete(fields, "status")
-	unstructured.RemoveNestedField(fields, "metadata", "creationTimestamp")
 	obj := client.ApplyConfigurationFromUnstructured(&unstructured.Unstructured{Object: fields})
 	began := b.now()
 	err = b.client.Apply(ctx, obj, fieldOwner, client.ForceOwnership, client.DryRunAll)

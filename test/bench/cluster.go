@@ -141,7 +141,6 @@ func (b *bench) apply(ctx context.Context, fn *v1alpha1.Function) (*v1alpha1.Fun
 		return nil, err
 	}
 	delete(fields, "status")
-	unstructured.RemoveNestedField(fields, "metadata", "creationTimestamp")
 	obj := &unstructured.Unstructured{Object: fields}
 	b.made[fn.Name] = true
 	err = b.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(obj), fieldOwner, client.ForceOwnership)

@@ -60,10 +60,7 @@ func known() map[string]Group {
 			VersionModule: "github.com/coredns/coredns",
 		},
 		Registry: {
-			Programs: []Program{
-				{Name: "registry", Package: "github.com/distribution/distribution/v3/cmd/registry"},
-				{Name: "crane", Package: "github.com/google/go-containerregistry/cmd/crane"},
-			},
+			Programs:      []Program{{Name: "registry", Package: "."}},
 			VersionModule: "github.com/distribution/distribution/v3",
 			Stamp:         stamp("github.com/distribution/distribution/v3/version.version"),
 		},

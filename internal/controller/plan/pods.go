@@ -3,6 +3,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -31,8 +32,10 @@ type Fault struct {
 	User bool
 }
 
-// PodFault returns the fault of the first pod that has one, of those that carry the revision, or nil.
+// PodFault returns the fault of the oldest pod that has one, of those that carry the revision, or nil. The order of pods
+// does not matter, so that a status does not change with it.
 func PodFault(pods []corev1.Pod, revision string) *Fault {
+	pods = byAge(pods)
 	for i := range pods {
 		pod := &pods[i]
 		if pod.Labels[v1alpha1.LabelRevision] != revision || !pod.DeletionTimestamp.IsZero() || podReady(pod) {
@@ -51,6 +54,13 @@ func PodFault(pods []corev1.Pod, revision string) *Fault {
 		}
 	}
 	return nil
+}
+
+// byAge returns pods in an order that is always the same, the oldest first.
+func byAge(pods []corev1.Pod) []corev1.Pod {
+	return slices.SortedFunc(slices.Values(pods), func(a, b corev1.Pod) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
+	})
 }
 
 func podReady(pod *corev1.Pod) bool {

@@ -3,8 +3,10 @@
 package plan
 
 import (
+	"slices"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
@@ -114,6 +116,29 @@ func TestPodFault(t *testing.T) {
 				t.Errorf("PodFault (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestPodFaultIsTheSameInEveryOrder(t *testing.T) {
+	t.Parallel()
+	at := func(name string, seconds int) func(*corev1.Pod) {
+		return func(p *corev1.Pod) {
+			p.Name, p.CreationTimestamp = name, metav1.NewTime(epoch.Add(time.Duration(seconds)*time.Second))
+		}
+	}
+	first := makePod(at("b", 0), crashed(1, "Error", "HandlerLoadFailed: first"))
+	second := makePod(at("a", 1), crashed(137, "OOMKilled", ""))
+	third := makePod(at("c", 1), crashed(1, "Error", "HandlerLoadFailed: third"))
+	for name, pods := range map[string][]corev1.Pod{
+		"by age": {first, second, third}, "backwards": {third, second, first}, "mixed": {second, first, third},
+	} {
+		given := slices.Clone(pods)
+		if fault := PodFault(pods, revision); fault == nil || fault.Message != "first" {
+			t.Errorf("%s: the fault is %+v, not that of the oldest pod", name, fault)
+		}
+		if diff := cmp.Diff(given, pods); diff != "" {
+			t.Errorf("%s: the pods of the cache were moved:\n%s", name, diff)
+		}
 	}
 }
 

@@ -117,9 +117,7 @@ type Run struct {
 
 // ObserveRun tells how a run goes. The pods tell it first: a Job counts them a second late. job is nil when it is gone.
 func ObserveRun(job *batchv1.Job, pods []corev1.Pod, now time.Time) Run {
-	pods = slices.SortedFunc(slices.Values(pods), func(a, b corev1.Pod) int {
-		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
-	})
+	pods = byAge(pods)
 	run := Run{}
 	var failed int32
 	var last, current *corev1.Pod

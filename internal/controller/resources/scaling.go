@@ -134,11 +134,31 @@ func ScaledObject(fn *v1alpha1.Function, opt ScalingOptions) *unstructured.Unstr
 	obj.SetName(meta.Name)
 	obj.SetNamespace(meta.Namespace)
 	obj.SetLabels(meta.Labels)
-	if opt.Paused {
-		meta.Annotations[PausedReplicasAnnotation] = "0"
-	}
 	obj.SetAnnotations(meta.Annotations)
+	if opt.Paused {
+		Pause(obj, true)
+	}
 	return obj
+}
+
+// Paused tells whether a ScaledObject holds its function at zero replicas.
+func Paused(scaledObject *unstructured.Unstructured) bool {
+	_, paused := scaledObject.GetAnnotations()[PausedReplicasAnnotation]
+	return paused
+}
+
+// Pause makes a ScaledObject hold its function at zero replicas, or let it go.
+func Pause(scaledObject *unstructured.Unstructured, pause bool) {
+	annotations := scaledObject.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	if pause {
+		annotations[PausedReplicasAnnotation] = "0"
+	} else {
+		delete(annotations, PausedReplicasAnnotation)
+	}
+	scaledObject.SetAnnotations(annotations)
 }
 
 func triggerMetadata(fn *v1alpha1.Function, opt ScalingOptions) map[string]any {
