@@ -250,9 +250,9 @@ var _ = Describe("A cron Trigger", Serial, func() {
 			job.Status.LastScheduleTime = new(metav1.NewTime(time.Now().Add(-5 * time.Hour).Truncate(time.Second)))
 		})
 
-		platformS.registryDown.Store(true)
-		platformS.storeDown.Store(true)
-		DeferCleanup(func() { platformS.registryDown.Store(false); platformS.storeDown.Store(false) })
+		platformS.registryOutage.set(refusing)
+		platformS.storeOutage.set(refusing)
+		DeferCleanup(func() { platformS.registryOutage.set(none); platformS.storeOutage.set(none) })
 		changeTrigger(ctx, t, enable(false))
 		triggerIs(ctx, t, "False/Disabled")
 		readyIs(ctx, fn, "False/Disabled")
@@ -277,8 +277,8 @@ var _ = Describe("A cron Trigger", Serial, func() {
 		Eventually(suspended(ctx, t)).Should(Equal("no"))
 		Expect(*cronJobOf(ctx, t).Spec.StartingDeadlineSeconds).To(BeNumerically("<=", 3600), "no tick of the time off is made up for")
 		Expect(get(ctx, fn).Status.Image).To(Equal(image))
-		platformS.registryDown.Store(false)
-		platformS.storeDown.Store(false)
+		platformS.registryOutage.set(none)
+		platformS.storeOutage.set(none)
 		rollOut(ctx, fn)
 		Eventually(func() bool {
 			rollOut(ctx, fn)
