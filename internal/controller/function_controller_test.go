@@ -156,11 +156,11 @@ var _ = Describe("A Function with inline source", func() {
 		Expect(k8sClient.Create(ctx, fn)).To(Succeed())
 		d := rollOut(ctx, fn)
 		readyIs(ctx, fn, "True/Ready")
-		change(ctx, fn, func(f *v1alpha1.Function) {
-			metav1.SetMetaDataAnnotation(&f.ObjectMeta, v1alpha1.AnnotationReconcileAt, "now")
-		})
 		before, deploymentBefore := get(ctx, fn), deploymentOf(ctx, fn)
-		Consistently(func() string { return get(ctx, fn).ResourceVersion }, "2s").Should(Equal(before.ResourceVersion))
+		asked := before.DeepCopy()
+		lookAgain(ctx, FunctionController, asked)
+		Consistently(func() string { return get(ctx, fn).ResourceVersion }, "1s").Should(Equal(asked.ResourceVersion))
+		Expect(get(ctx, fn).Status).To(Equal(before.Status))
 		Expect(deploymentOf(ctx, fn).ResourceVersion).To(Equal(deploymentBefore.ResourceVersion))
 		Expect(deploymentBefore.Generation).To(Equal(d.Generation))
 	})
@@ -740,7 +740,7 @@ var _ = Describe("A Function that refers to a Secret", func() {
 
 		By("changing a key that is not needed")
 		secret.Data["other"] = []byte("changed")
-		Expect(k8sClient.Update(ctx, secret)).To(Succeed())
+		lookedAfter(FunctionController, func() { Expect(k8sClient.Update(ctx, secret)).To(Succeed()) })
 		Consistently(func() int64 { return deploymentOf(ctx, fn).Generation }, "1s").Should(Equal(generation))
 
 		By("changing the needed one")
