@@ -43,7 +43,7 @@ func eachFile(
 	if err != nil {
 		return err
 	}
-	content, err := newStream(r, opt.Limits.withDefaults().withPrefix().maxTarBytes())
+	content, err := newStream(r, opt.Limits.TarBytes())
 	if err != nil {
 		return err
 	}
