@@ -70,17 +70,10 @@ func (r *FunctionReconciler) readStoredCode(
 	}
 	code = &codeArchive{digest: "sha256:" + digest, open: open}
 	code.layer = image.LayerSource{Digest: code.digest, Size: info.Size, Open: open}
-	err = read(ctx, open, func(content io.Reader) (err error) {
-		code.layer.DiffID, err = archive.DiffID(content, archive.DefaultLimits.TarBytes())
-		return err
-	})
-	if err != nil {
-		return nil, 0, err
-	}
 	files := map[string][]byte{}
 	err = read(ctx, open, func(content io.Reader) (err error) {
 		names := slices.Concat(entrypoint, dependencies)
-		files, err = archive.ReadFiles(content, names, maxNamedFile, archive.Options{Prefix: codePrefix})
+		files, code.layer.DiffID, err = archive.ReadFiles(content, names, maxNamedFile, archive.Options{Prefix: codePrefix})
 		return err
 	})
 	if err != nil {
