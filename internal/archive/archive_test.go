@@ -175,7 +175,7 @@ func TestFromFilesDigests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	diffID, err := DiffID(verified, DefaultLimits.maxTarBytes())
+	diffID, err := diffIDOf(verified, DefaultLimits)
 	if err != nil {
 		t.Fatal(err)
 	}

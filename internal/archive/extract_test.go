@@ -235,7 +235,7 @@ func TestDamagedArchives(t *testing.T) {
 		runs := map[string]func(t *testing.T) error{
 			"extract": func(t *testing.T) error { return Extract(again(), t.TempDir(), limits) },
 			"diff ID": func(*testing.T) error {
-				_, err := DiffID(again(), limits.withDefaults().maxTarBytes())
+				_, err := diffIDOf(again(), limits)
 				return err
 			},
 		}

@@ -53,7 +53,7 @@ func FuzzFromFiles(f *testing.F) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Fatal(diff)
 		}
-		diffID, err := DiffID(bytes.NewReader(packed.Data), DefaultLimits.maxTarBytes())
+		diffID, err := diffIDOf(bytes.NewReader(packed.Data), DefaultLimits)
 		if err != nil || diffID != packed.DiffID {
 			t.Fatalf("diff ID is %s (%v), want %s", diffID, err, packed.DiffID)
 		}

@@ -71,6 +71,18 @@ func (l Limits) withPrefix() Limits {
 	return l
 }
 
+// TarBytes is the most that the tar inside the archive of a source within the limits has, with any prefix.
+func (l Limits) TarBytes() int64 { return l.withDefaults().withPrefix().maxTarBytes() }
+
+// ArchiveBytes is the most that the archive itself has. Whoever stores, fetches or reads archives goes by this one number, so
+// that what one of them takes the next one takes as well. It is more than TarBytes: what cannot be compressed gets longer, by
+// 5 bytes for each block of gzip, which has tens of kilobytes.
+func (l Limits) ArchiveBytes() int64 {
+	const head = 4 << 10
+	tar := l.TarBytes()
+	return tar + tar>>10 + head
+}
+
 // maxTarBytes bounds the tar stream of a source within the limits: an endless row of headers has no contents that the
 // total could bound. Each entry has at most a header, a PAX header with its body, and the padding of its content.
 func (l Limits) maxTarBytes() int64 {

@@ -4,30 +4,12 @@ package archive
 
 import (
 	"bufio"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
 
 	"github.com/klauspost/compress/gzip"
 )
-
-// DiffID reads the archive r to its end and gives the SHA-256 of the tar inside, as "sha256:" and 64 hex digits. It
-// reads at most limit bytes of tar. A stream that is longer, is no gzip or is damaged gives an *Error.
-func DiffID(r io.Reader, limit int64) (string, error) {
-	stream, err := newStream(r, limit)
-	if err != nil {
-		return "", err
-	}
-	sum := sha256.New()
-	if _, err := io.Copy(sum, stream); err != nil {
-		return "", stream.explain(err)
-	}
-	if err := stream.finish(); err != nil {
-		return "", err
-	}
-	return digestOf(sum), nil
-}
 
 // stream is the unpacked content of a gzip file of one member, bounded in length. It tells damaged content, which is
 // the fault of the archive, from a source that could not be read.

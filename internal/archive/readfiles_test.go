@@ -12,6 +12,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
+// diffIDOf is the SHA-256 of the tar inside an archive, as ReadFiles gives it.
+func diffIDOf(r io.Reader, limits Limits) (string, error) {
+	_, diffID, err := ReadFiles(r, nil, 0, Options{Limits: limits})
+	return diffID, err
+}
+
 func TestReadFiles(t *testing.T) {
 	t.Parallel()
 	files := map[string]string{"package.json": "{}", "src/package.json": "other", "empty": "", "app/x": "x", "z": "12345"}
@@ -42,7 +48,10 @@ func TestReadFiles(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := ReadFiles(bytes.NewReader(packed.Data), tc.names, tc.maxBytes, Options{Prefix: tc.prefix})
+			got, diffID, err := ReadFiles(bytes.NewReader(packed.Data), tc.names, tc.maxBytes, Options{Prefix: tc.prefix})
+			if want := packed.DiffID; err == nil && diffID != want || err != nil && diffID != "" {
+				t.Errorf("got diff ID %q, want %q", diffID, want)
+			}
 			if (err != nil || tc.wantError != "") && (err == nil || err.Error() != tc.wantError) {
 				t.Errorf("got error %v, want %s", err, tc.wantError)
 			}
@@ -69,16 +78,16 @@ func TestReadFilesOfDamagedArchives(t *testing.T) {
 		"limits": {data: packTar(t, file("b", 10<<20)), limits: Limits{MaxTotalBytes: 1, MaxEntries: 1}},
 		"none":   {},
 	}
-	if _, err := ReadFiles(bytes.NewReader(good), nil, 10, Options{Prefix: "../"}); err == nil {
+	if _, _, err := ReadFiles(bytes.NewReader(good), nil, 10, Options{Prefix: "../"}); err == nil {
 		t.Error("a wrong prefix was taken")
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := ReadFiles(bytes.NewReader(tc.data), []string{"a"}, 1000, Options{Limits: tc.limits})
+			got, diffID, err := ReadFiles(bytes.NewReader(tc.data), []string{"a"}, 1000, Options{Limits: tc.limits})
 			var refused *Error
-			if got != nil || !errors.As(err, &refused) {
-				t.Errorf("got %v and error %v, want *Error", got, err)
+			if got != nil || diffID != "" || !errors.As(err, &refused) {
+				t.Errorf("got %v, %q and error %v, want *Error", got, diffID, err)
 			}
 		})
 	}
@@ -96,7 +105,7 @@ func TestReadFilesReadsToTheEnd(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		files, err := ReadFiles(verified, []string{"pkg00/mod0000.py"}, 1<<20, Options{})
+		files, _, err := ReadFiles(verified, []string{"pkg00/mod0000.py"}, 1<<20, Options{})
 		var digestErr *DigestError
 		if errors.As(err, &digestErr) != (digest != packed.Digest) || (err == nil) != (len(files) == 1) {
 			t.Errorf("digest %s: got %d files and error %v", digest, len(files), err)

@@ -12,9 +12,9 @@ import "io"
 func SelectFiles(r io.Reader, pick func(name string) bool, maxTotal int64, opt Options) (
 	files map[string][]byte, total int64, err error,
 ) {
-	maxBytes := opt.Limits.withDefaults().withPrefix().maxTarBytes()
+	maxBytes := opt.Limits.TarBytes()
 	files = map[string][]byte{}
-	err = eachFile(r, opt, pick, func(name string, size int64, content io.Reader) (err error) {
+	err = eachFile(r, io.Discard, opt, pick, func(name string, size int64, content io.Reader) (err error) {
 		if files == nil || size > maxTotal-total {
 			files = nil
 			total = min(total, maxBytes) + min(size, maxBytes) // A header may claim anything.

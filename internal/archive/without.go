@@ -20,7 +20,7 @@ func Without(r io.Reader, w io.Writer, names []string, opt Options) (Summary, er
 	if err != nil {
 		return Summary{}, err
 	}
-	content, err := newStream(r, opt.Limits.withDefaults().withPrefix().maxTarBytes())
+	content, err := newStream(r, opt.Limits.TarBytes())
 	if err != nil {
 		return Summary{}, err
 	}

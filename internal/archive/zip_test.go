@@ -41,7 +41,7 @@ func checkSummary(t *testing.T, sum Summary, data []byte, opt Options) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	diffID, err := DiffID(verified, opt.Limits.withDefaults().withPrefix().maxTarBytes())
+	diffID, err := diffIDOf(verified, opt.Limits)
 	if err != nil || diffID != sum.DiffID {
 		t.Errorf("diff ID is %s (%v), want %s", diffID, err, sum.DiffID)
 	}

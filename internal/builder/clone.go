@@ -51,7 +51,7 @@ func (p *Program) cloneCommand() *cobra.Command {
 		Use:   "clone --url URL --namespace NAMESPACE --scratch FOLDER",
 		Short: "Fetch a commit of a git repository and put its files into the object store",
 		Long: "Fetch a commit of a git repository and put its files into the object store, as the archive that builds take.\n" +
-			"The result goes to the termination log as JSON: ref, commit, digest, diffID, size; or unchanged, when the revision\n" +
+			"The result goes to the termination log as JSON: ref, commit, digest, size; or unchanged, when the revision\n" +
 			"is still at the known commit.\n\n" +
 			"The store is given by the environment, as for fetch.",
 		Args: cobra.NoArgs,
@@ -216,7 +216,7 @@ func (p *Program) storeFiles(
 	if err != nil {
 		return fmt.Errorf("storing the code: %w", objectstore.Explain(err))
 	}
-	fetched.Digest, fetched.DiffID, fetched.Size = summary.Digest, summary.DiffID, summary.Size
+	fetched.Digest, fetched.Size = summary.Digest, summary.Size
 	return nil
 }
 

@@ -46,7 +46,7 @@ func (p *Program) fetchCommand() *cobra.Command {
 	flags.StringVar(&opts.dest, "dest", "", "folder to unpack to; made when it is missing")
 	flags.StringArrayVar(&opts.under, "under", nil,
 		"KEY=DIGEST of a further archive that is unpacked before this one, to the same folder; repeatable")
-	flags.Int64Var(&opts.maxBytes, "max-bytes", archive.DefaultLimits.MaxTotalBytes, "largest archive that is fetched")
+	flags.Int64Var(&opts.maxBytes, "max-bytes", archive.DefaultLimits.ArchiveBytes(), "largest archive that is fetched")
 	for _, name := range []string{"key", "sha256", "dest"} {
 		// The flag exists, so there is no error.
 		_ = command.MarkFlagRequired(name)

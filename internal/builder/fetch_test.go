@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -118,6 +119,15 @@ func TestFetch(t *testing.T) {
 	info, err := os.Stat(dest)
 	if err != nil || info.Mode().Perm() != 0o755 {
 		t.Errorf("target folder has mode %v, %v", info.Mode(), err)
+	}
+}
+
+// An archive of 250 MiB of files that cannot be compressed is larger than its files.
+func TestFetchTakesWhatIsStored(t *testing.T) {
+	t.Parallel()
+	got := (&Program{}).fetchCommand().Flags().Lookup("max-bytes").DefValue
+	if want := strconv.FormatInt(archive.DefaultLimits.ArchiveBytes(), 10); got != want {
+		t.Errorf("at most %s bytes are fetched, and archives have up to %s", got, want)
 	}
 }
 

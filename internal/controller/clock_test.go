@@ -4,10 +4,12 @@ package controller
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	dto "github.com/prometheus/client_model/go"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,20 +20,41 @@ import (
 	"github.com/naeel/sless/internal/testutil"
 )
 
-// passes is how often the controllers have looked at anything.
-func passes() float64 {
+// passes is how often the named controllers, or all, have looked at anything.
+func passes(controllers ...string) float64 {
 	GinkgoHelper()
 	families, err := metrics.Registry.Gather()
 	Expect(err).NotTo(HaveOccurred())
 	n := 0.0
 	for _, family := range families {
-		if family.GetName() == "controller_runtime_reconcile_total" {
-			for _, m := range family.GetMetric() {
+		if family.GetName() != "controller_runtime_reconcile_total" {
+			continue
+		}
+		for _, m := range family.GetMetric() {
+			isOfThem := func(label *dto.LabelPair) bool {
+				return label.GetName() == "controller" && slices.Contains(controllers, label.GetValue())
+			}
+			if len(controllers) == 0 || slices.ContainsFunc(m.GetLabel(), isOfThem) {
 				n += m.GetCounter().GetValue()
 			}
 		}
 	}
 	return n
+}
+
+// lookedAfter does something, and returns when the controller has made a pass since.
+func lookedAfter(controller string, act func()) {
+	GinkgoHelper()
+	before := passes(controller)
+	act()
+	Eventually(func() float64 { return passes(controller) }).Should(BeNumerically(">", before))
+}
+
+// lookAgain makes the controller look at obj once more, and returns when it has. obj is as the asking left it: what the
+// controller writes has another resourceVersion.
+func lookAgain(ctx context.Context, controller string, obj client.Object) {
+	GinkgoHelper()
+	lookedAfter(controller, func() { poke(ctx, obj) })
 }
 
 // aboutNow matches a time of the API server's clock that is not much older than this one. The wrong clocks are further off.
@@ -40,7 +63,13 @@ func aboutNow() OmegaMatcher { return BeTemporally("~", time.Now(), 2*time.Minut
 func poke(ctx context.Context, obj client.Object) {
 	GinkgoHelper()
 	base := obj.DeepCopyObject().(client.Object)
-	obj.SetAnnotations(map[string]string{v1alpha1.AnnotationReconcileAt: time.Now().Format(time.RFC3339Nano)})
+	annotations := map[string]string{v1alpha1.AnnotationReconcileAt: time.Now().Format(time.RFC3339Nano)}
+	for name, value := range obj.GetAnnotations() {
+		if _, isNew := annotations[name]; !isNew {
+			annotations[name] = value
+		}
+	}
+	obj.SetAnnotations(annotations)
 	Expect(k8sClient.Patch(ctx, obj, client.MergeFrom(base))).To(Succeed())
 }
 

@@ -3,6 +3,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -47,6 +48,8 @@ type FunctionReconciler struct {
 
 	*memory
 	scaler *autoscaler
+	// passTimeout is that of the package when it is 0.
+	passTimeout time.Duration
 }
 
 var _ reconcile.Reconciler = (*FunctionReconciler)(nil)
@@ -77,7 +80,7 @@ func (r *FunctionReconciler) Reconcile(ctx context.Context, req ctrl.Request) (c
 		return ctrl.Result{}, r.delete(ctx, fn)
 	}
 	s := newFunctionScope(fn, r.Clock.Now())
-	err := runPhases(ctx, s,
+	err := runPhases(ctx, cmp.Or(r.passTimeout, passTimeout), s,
 		r.ensureFinalizer,
 		r.observeWorkload,
 		r.observeTriggers,

@@ -181,14 +181,14 @@ var _ = Describe("A Function from a git repository", func() {
 
 		By("asking for a look while nothing changed: nothing is written")
 		generation := deploymentOf(ctx, fn).Generation
-		ask(ctx, fn, "one")
-		before := get(ctx, fn).ResourceVersion
+		asked := get(ctx, fn)
+		poke(ctx, asked)
 		Eventually(func() int { return len(fetchesOf(ctx, fn)) }).Should(Equal(2))
 		packs := host.http.Packs.Load()
 		runFetch(ctx, fn)
 		Expect(host.http.Packs.Load()).To(Equal(packs), "a commit that is known was fetched")
 		Eventually(func() int { return len(fetchesOf(ctx, fn)) }).Should(Equal(1), "the older Job was not removed")
-		Consistently(func() string { return get(ctx, fn).ResourceVersion }, "1s").Should(Equal(before))
+		Consistently(func() string { return get(ctx, fn).ResourceVersion }, "1s").Should(Equal(asked.ResourceVersion))
 		Expect(deploymentOf(ctx, fn).Generation).To(Equal(generation))
 
 		By("pushing, with a short interval")
@@ -205,7 +205,7 @@ var _ = Describe("A Function from a git repository", func() {
 		runFetch(ctx, fn)
 		readyIs(ctx, fn, "True/Ready")
 		Eventually(func() string { return get(ctx, fn).Status.SourceRevision }).Should(Equal("sha1:" + second))
-		ask(ctx, fn, "two")
+		lookAgain(ctx, FunctionController, get(ctx, fn))
 		Consistently(func() int { return len(fetchesOf(ctx, fn)) }, "2s").Should(BeNumerically("<=", 1))
 
 		By("deleting: the fetches go too")

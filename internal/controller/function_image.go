@@ -4,6 +4,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/naeel/sless/internal/controller/plan"
 	"github.com/naeel/sless/internal/image"
 	"github.com/naeel/sless/internal/naming"
+	"github.com/naeel/sless/internal/objectstore"
 	"github.com/naeel/sless/runtimes"
 )
 
@@ -31,7 +33,7 @@ func (r *FunctionReconciler) ensureImage(ctx context.Context, s *functionScope) 
 	if !ok {
 		var err error
 		if digest, err = r.Images.Append(ctx, appendRequest(s, target)); err != nil {
-			return imageFault("the code could not be added to the image", err)
+			return appendFault(s, err)
 		}
 		r.known.put(knownImage, target, digest)
 	}
@@ -156,6 +158,15 @@ func (r *FunctionReconciler) runtimeImage(ctx context.Context, rt runtimes.Runti
 		r.known.put(knownBase, ref, digest)
 	}
 	return repository + "@" + digest, nil
+}
+
+// appendFault tells a store from which the code could not be read from a registry that did not take it.
+func appendFault(s *functionScope, err error) error {
+	if layer, ok := errors.AsType[*image.LayerError](err); ok && objectstore.IsUnavailable(layer.Err) {
+		delete(s.done, v1alpha1.ConditionSourceReady)
+		return storeFault(layer.Err)
+	}
+	return imageFault("the code could not be added to the image", err)
 }
 
 func imageFault(message string, err error) error {

@@ -15,12 +15,8 @@ import (
 	"github.com/naeel/sless/internal/objectstore"
 )
 
-const (
-	// maxNamedFile is the largest dependency file, or file of an entrypoint, that is read from stored code.
-	maxNamedFile = 8 << 20
-	// maxStoredCode is the largest archive of code that is read from the object store.
-	maxStoredCode = 300 << 20
-)
+// maxNamedFile is the largest dependency file, or file of an entrypoint, that is read from stored code.
+const maxNamedFile = 8 << 20
 
 // uploadedCode reads what the gateway has stored. Everything that is asked of stored code follows from its digest, so it
 // is read once and remembered.
@@ -65,7 +61,7 @@ func (r *FunctionReconciler) readStoredCode(
 	ctx context.Context, key, digest string, entrypoint, dependencies []string,
 ) (code *codeArchive, held int, err error) {
 	open := func(ctx context.Context) (io.ReadCloser, error) {
-		content, _, err := objectstore.OpenVerified(ctx, r.Store, key, digest, maxStoredCode)
+		content, _, err := objectstore.OpenVerified(ctx, r.Store, key, digest, archive.DefaultLimits.ArchiveBytes())
 		return content, err
 	}
 	info, err := r.Store.Stat(ctx, key)
@@ -74,17 +70,10 @@ func (r *FunctionReconciler) readStoredCode(
 	}
 	code = &codeArchive{digest: "sha256:" + digest, open: open}
 	code.layer = image.LayerSource{Digest: code.digest, Size: info.Size, Open: open}
-	err = read(ctx, open, func(content io.Reader) (err error) {
-		code.layer.DiffID, err = archive.DiffID(content, maxStoredCode)
-		return err
-	})
-	if err != nil {
-		return nil, 0, err
-	}
 	files := map[string][]byte{}
 	err = read(ctx, open, func(content io.Reader) (err error) {
 		names := slices.Concat(entrypoint, dependencies)
-		files, err = archive.ReadFiles(content, names, maxNamedFile, archive.Options{Prefix: codePrefix})
+		files, code.layer.DiffID, err = archive.ReadFiles(content, names, maxNamedFile, archive.Options{Prefix: codePrefix})
 		return err
 	})
 	if err != nil {

@@ -57,7 +57,7 @@ func (r *FunctionJobReconciler) Reconcile(ctx context.Context, req ctrl.Request)
 		return r.delete(ctx, fj)
 	}
 	s := newFunctionJobScope(fj, r.Clock.Now())
-	err := runPhases(ctx, s, r.followRun, r.startRun)
+	err := runPhases(ctx, passTimeout, s, r.followRun, r.startRun)
 	return r.finish(ctx, s, err)
 }
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -47,6 +48,8 @@ type Dependencies struct {
 
 	// memory is made when it is nil.
 	memory *memory
+	// passTimeout is that of a pass over a Function, that of the package when it is 0.
+	passTimeout time.Duration
 }
 
 // CacheOptions keep the cache small: of the kinds that everybody uses it holds only what sless made.
@@ -82,7 +85,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, names []string, deps Dependenc
 			r := &FunctionReconciler{
 				Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Config: deps.Config, Catalogue: deps.Catalogue,
 				Store: deps.Store, Images: deps.Images, Review: deps.Review, Recorder: mgr.GetEventRecorder("sless"), Clock: deps.Clock,
-				memory: deps.memory,
+				memory: deps.memory, passTimeout: deps.passTimeout,
 			}
 			if err := r.SetupWithManager(mgr); err != nil {
 				return err

@@ -55,13 +55,20 @@ const (
 	interval   = 20 * time.Millisecond
 )
 
+// How long the manager waits for a server that falls silent, and makes one pass at most. What takes longer on a slow machine
+// is tried again.
+const (
+	answerTimeout = 3 * time.Second
+	passLimit     = 10 * time.Second
+)
+
 var (
 	k8sClient  client.Client
 	restConfig *rest.Config
 	platformS  *testPlatform
 )
 
-// testPlatform is a registry and an object store, both real servers in this process, that can be switched off.
+// testPlatform is a registry and an object store, both real servers in this process, that can have an outage.
 type testPlatform struct {
 	registryHost string
 	storeHost    string
@@ -70,7 +77,7 @@ type testPlatform struct {
 	images       *image.Registry
 	review       *reviewSwitch
 
-	storeDown, registryDown atomic.Bool
+	storeOutage, registryOutage outage
 	// deletionRefused makes a registry of those that do not let anybody delete.
 	deletionRefused atomic.Bool
 	memory          *memory
@@ -139,7 +146,7 @@ var _ = BeforeSuite(func() {
 	Expect(err).NotTo(HaveOccurred())
 	Expect(Setup(ctx, mgr, Names(), Dependencies{
 		Config: platformS.config, Catalogue: catalogue, Store: platformS.store, Images: platformS.images,
-		Review: platformS.review, Clock: platformS.clock, memory: platformS.memory,
+		Review: platformS.review, Clock: platformS.clock, memory: platformS.memory, passTimeout: passLimit,
 	})).To(Succeed())
 	go func() {
 		defer GinkgoRecover()
@@ -176,11 +183,11 @@ func pullSecret() *corev1.Secret {
 func startPlatform() *testPlatform {
 	p := &testPlatform{memory: newMemory(true), machine: &wrongClock{}}
 	p.machine.set(clockSkew)
-	registryServer := httptest.NewServer(switchable(&p.registryDown,
+	registryServer := httptest.NewServer(p.registryOutage.around(
 		withoutDeletion(&p.deletionRefused, registry.New(registry.Logger(log.New(io.Discard, "", 0))))))
 	DeferCleanup(registryServer.Close)
 	p.registryHost = strings.TrimPrefix(registryServer.URL, "http://")
-	storeServer := httptest.NewServer(switchable(&p.storeDown, gofakes3.New(s3mem.New()).Server()))
+	storeServer := httptest.NewServer(p.storeOutage.around(gofakes3.New(s3mem.New()).Server()))
 	DeferCleanup(storeServer.Close)
 	p.storeHost = strings.TrimPrefix(storeServer.URL, "http://")
 
@@ -196,11 +203,11 @@ func startPlatform() *testPlatform {
 			Interval: &metav1.Duration{Duration: time.Hour}, TimeoutSeconds: 60, MaxBytes: 1 << 20, MaxConcurrent: 2,
 		},
 		Functions: config.Functions{MaxBodyBytes: 1 << 20, ImagePullSecretName: "registry-login"},
-		// The tests make the passes themselves.
 		Scaling: config.Scaling{
 			Scaler: "scaler.keda:9090", Interceptor: "interceptor.keda.svc:8080", Operator: "keda-operator.keda",
 			Namespace: "keda", StartupTimeoutSeconds: 60, PollingIntervalSeconds: 5,
 		},
+		// The tests make the passes themselves.
 		Cleanup: config.Cleanup{
 			Grace: metav1.Duration{Duration: 24 * time.Hour}, Interval: metav1.Duration{Duration: 1000 * time.Hour},
 		},
@@ -211,12 +218,12 @@ func startPlatform() *testPlatform {
 	var err error
 	p.store, err = objectstore.New(objectstore.Config{
 		Endpoint: p.storeHost, Region: "us-east-1", Bucket: "sless",
-		PathStyle: true, Insecure: true, AccessKey: "key", SecretKey: "secret",
+		PathStyle: true, Insecure: true, AccessKey: "key", SecretKey: "secret", AnswerTimeout: answerTimeout,
 	})
 	Expect(err).NotTo(HaveOccurred())
 	Expect(p.store.EnsureBucket(context.Background())).To(Succeed())
 	p.review = &reviewSwitch{gates: map[string]*validator.Gate{}}
-	p.images, err = image.New(image.Config{Insecure: p.config.Registry.Insecure})
+	p.images, err = image.New(image.Config{Insecure: p.config.Registry.Insecure, AnswerTimeout: answerTimeout})
 	Expect(err).NotTo(HaveOccurred())
 	catalogue, err := runtimes.Load()
 	Expect(err).NotTo(HaveOccurred())
@@ -234,16 +241,6 @@ func (p *testPlatform) pushImage(ref string) {
 	tag, err := name.NewTag(ref, name.Insecure)
 	Expect(err).NotTo(HaveOccurred())
 	Expect(remote.Write(tag, img)).To(Succeed())
-}
-
-func switchable(down *atomic.Bool, next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if down.Load() {
-			http.Error(w, "switched off", http.StatusServiceUnavailable)
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
 }
 
 func withoutDeletion(refused *atomic.Bool, next http.Handler) http.Handler {

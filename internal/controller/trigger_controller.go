@@ -73,7 +73,7 @@ func (r *TriggerReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ct
 		return ctrl.Result{}, r.delete(ctx, trigger)
 	}
 	s := &triggerScope{trigger: trigger, now: r.Clock.Now()}
-	err := runPhases(ctx, s,
+	err := runPhases(ctx, passTimeout, s,
 		r.ensureFinalizer,
 		r.readFunction,
 		r.validate,

@@ -156,8 +156,11 @@ var _ = Describe("An http Trigger of a cluster with the Gateway API", func() {
 		Expect(getTrigger(ctx, first).Status.URL).To(Equal("http://" + host))
 
 		By("looking again: nothing is written")
-		poke(ctx, getTrigger(ctx, first))
-		Consistently(func() string { return routeOf(ctx, first).ResourceVersion }, "1s").Should(Equal(route.ResourceVersion))
+		route = routeOf(ctx, first)
+		asked := getTrigger(ctx, first)
+		lookAgain(ctx, TriggerController, asked)
+		Consistently(func() string { return getTrigger(ctx, first).ResourceVersion }, "1s").Should(Equal(asked.ResourceVersion))
+		Expect(routeOf(ctx, first).ResourceVersion).To(Equal(route.ResourceVersion))
 
 		By("being asked for again, by the same Function and by another")
 		second := testutil.MakeTrigger("second", fn.Namespace, fn.Name).Obj()

@@ -11,6 +11,7 @@
 package image
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -48,6 +49,9 @@ type Config struct {
 	// Backoff is how one request that failed for a reason that may pass is tried again. The zero value means three
 	// tries with pauses of 0.2 and 0.6 seconds.
 	Backoff remote.Backoff
+	// AnswerTimeout is how long a registry may take to begin an answer, and to take or give the next bytes of a layer. The
+	// default is two minutes.
+	AnswerTimeout time.Duration
 }
 
 // Registry works with all registries that its configuration lets it reach. It is safe for concurrent use.
@@ -82,7 +86,7 @@ func New(cfg Config) (*Registry, error) {
 	if r.backoff.Steps == 0 {
 		r.backoff = remote.Backoff{Duration: 200 * time.Millisecond, Factor: 3, Jitter: 0.1, Steps: 3}
 	}
-	transport, err := servers.NewTransport(cfg.CAFile, answerTimeout)
+	transport, err := servers.NewTransport(cfg.CAFile, cmp.Or(cfg.AnswerTimeout, defaultAnswerTimeout))
 	if err != nil {
 		return nil, err
 	}

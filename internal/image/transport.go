@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// answerTimeout is long for the answer to the end of an upload: some registries copy the layer then.
-const answerTimeout = 2 * time.Minute
+// defaultAnswerTimeout is long for the answer to the end of an upload: some registries copy the layer then.
+const defaultAnswerTimeout = 2 * time.Minute
 
 // schemeTransport decides between http and https by the configuration alone. The library above it guesses: it would
 // send credentials in plain text to any registry with a local name or a private address that does not answer to TLS,

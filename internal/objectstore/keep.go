@@ -15,8 +15,7 @@ type Archive struct {
 	Key     string
 	Content io.ReaderAt
 	// Size is the length of the content in bytes.
-	Size     int64
-	Metadata map[string]string
+	Size int64
 }
 
 // Keep makes sure that an archive is in the store and stays there until its Function names it. It is stored when it is not
@@ -40,5 +39,5 @@ func Keep(ctx context.Context, store Store, a Archive, refreshAfter time.Duratio
 		return false, nil
 	}
 	// The store's client must not close what it reads from.
-	return found, store.Put(ctx, a.Key, io.NewSectionReader(a.Content, 0, a.Size), a.Size, a.Metadata)
+	return found, store.Put(ctx, a.Key, io.NewSectionReader(a.Content, 0, a.Size), a.Size, nil)
 }

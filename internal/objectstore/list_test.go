@@ -117,7 +117,7 @@ func TestKeep(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			object := Archive{Key: "ns/a", Content: strings.NewReader("abc"), Size: 3, Metadata: map[string]string{"diff-id": "x"}}
+			object := Archive{Key: "ns/a", Content: strings.NewReader("abc"), Size: 3}
 			refreshed, err := Keep(t.Context(), store, object, tc.refreshAfter, tc.now)
 			if err != nil || refreshed != tc.wantRefreshed || store.puts > 0 != tc.wantPut {
 				t.Errorf("got %v, %v after %d puts", refreshed, err, store.puts)

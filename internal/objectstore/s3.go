@@ -29,8 +29,8 @@ const (
 	// maxTries is how often one request is sent, with pauses of at most one second.
 	maxTries = 3
 
-	// answerTimeout is how long the store may take to begin an answer.
-	answerTimeout = time.Minute
+	// defaultAnswerTimeout is Config.AnswerTimeout.
+	defaultAnswerTimeout = time.Minute
 )
 
 // Config says where the store is and how to reach it.
@@ -49,6 +49,9 @@ type Config struct {
 	CAFile string
 	// AccessKey and SecretKey are the credentials. Both are empty for a store that asks for none.
 	AccessKey, SecretKey string
+	// AnswerTimeout is how long the store may take to begin an answer, and to take or give the next bytes of an object. The
+	// default is a minute.
+	AnswerTimeout time.Duration
 	// Clock is the clock of the caller, by which the store tells when objects were stored. The default is the machine's.
 	Clock clock.PassiveClock
 }
@@ -71,12 +74,10 @@ func New(cfg Config) (*S3, error) {
 	if err != nil {
 		return nil, fmt.Errorf("object store: %w", err)
 	}
-	transport, err := servers.NewTransport(cfg.CAFile, answerTimeout)
+	transport, err := servers.NewTransport(cfg.CAFile, cmp.Or(cfg.AnswerTimeout, defaultAnswerTimeout))
 	if err != nil {
 		return nil, fmt.Errorf("object store: %w", err)
 	}
-	// An object that says that it is compressed must come as it was stored.
-	transport.DisableCompression = true
 	lookup := minio.BucketLookupDNS
 	if cfg.PathStyle {
 		lookup = minio.BucketLookupPath

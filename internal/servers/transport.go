@@ -15,8 +15,9 @@ import (
 	"time"
 )
 
-// Times after which a server counts as not answering. The length of a whole transfer is bounded by the context only: it
-// depends on the size.
+// Times after which a server counts as not answering. That a server falls silent is told here, and not by a limit of a whole
+// transfer: it is noticed as early for a small transfer as for a large one, and a large one over a slow line is left alone.
+// The length of a whole transfer, which depends on the size, is bounded by the context only.
 const (
 	dialTimeout         = 5 * time.Second
 	tlsHandshakeTimeout = 10 * time.Second
@@ -25,8 +26,9 @@ const (
 )
 
 // NewTransport returns a transport that trusts the certificates of caFile, if it is named, besides those of the system.
-// answerTimeout is how long the server may take to begin its answer.
-func NewTransport(caFile string, answerTimeout time.Duration) (*http.Transport, error) {
+// answerTimeout is how long the server may take to begin its answer, and to take or give the next bytes of a body; after
+// that a request ends with an error that is a timeout. Bodies come as they are kept: the transport asks for no compression.
+func NewTransport(caFile string, answerTimeout time.Duration) (http.RoundTripper, error) {
 	transport := &http.Transport{
 		Proxy:                 http.ProxyFromEnvironment,
 		DialContext:           (&net.Dialer{Timeout: dialTimeout, KeepAlive: idleTimeout / 3}).DialContext,
@@ -35,10 +37,12 @@ func NewTransport(caFile string, answerTimeout time.Duration) (*http.Transport, 
 		ExpectContinueTimeout: time.Second,
 		IdleConnTimeout:       idleTimeout,
 		MaxIdleConnsPerHost:   maxIdlePerHost,
+		DisableCompression:    true,
 		TLSClientConfig:       &tls.Config{MinVersion: tls.VersionTLS12},
 	}
+	guarded := &stallGuard{next: transport, limit: answerTimeout}
 	if caFile == "" {
-		return transport, nil
+		return guarded, nil
 	}
 	pem, err := os.ReadFile(caFile)
 	if err != nil {
@@ -52,7 +56,7 @@ func NewTransport(caFile string, answerTimeout time.Duration) (*http.Transport, 
 		return nil, fmt.Errorf("CA file %s holds no certificate", caFile)
 	}
 	transport.TLSClientConfig.RootCAs = pool
-	return transport, nil
+	return guarded, nil
 }
 
 // IsCertificateFault says whether a connection failed for a reason that only another configuration mends: an unknown or

@@ -18,8 +18,9 @@ func get(t *testing.T, caFile, url string) error {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer transport.CloseIdleConnections()
-	resp, err := (&http.Client{Transport: transport}).Get(url)
+	client := &http.Client{Transport: transport}
+	defer client.CloseIdleConnections()
+	resp, err := client.Get(url)
 	if err != nil {
 		return err
 	}

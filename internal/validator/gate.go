@@ -28,6 +28,9 @@ const (
 	// Code that is held back waits at least as long when the model is there again. A model that stays away is left alone by
 	// rest.
 	softRememberedFor = 10 * time.Second
+	// defaultReadTimeout is Options.ReadTimeout. It is long enough for the largest archive over a slow line: about 300 MiB at
+	// 1 MiB/s.
+	defaultReadTimeout = 5 * time.Minute
 	// auditedFor is how long a recurring refusal is not written into the log again.
 	auditedFor = 24 * time.Hour
 	// versionOfProtocol is raised when the fence or the form of the answer changes in a way that asks for new verdicts.
@@ -44,6 +47,8 @@ type Options struct {
 	Log logr.Logger
 	// Clock is the real one by default.
 	Clock clock.PassiveClock
+	// ReadTimeout bounds the reading of the code of one submission, 5 minutes by default.
+	ReadTimeout time.Duration
 }
 
 // Gate applies the operator's policy around a CodeValidator: it keeps verdicts, asks once about the same code, and bounds
@@ -56,8 +61,9 @@ type Gate struct {
 	slots     *slots
 	rest      rest
 
-	// remembered holds Verdicts by code and version, audited the refusals that are in the log.
-	remembered, audited *cache.LRUExpireCache
+	// remembered holds Verdicts by code and version, unread why code could not be read, by who submitted it and the same, and
+	// audited the refusals that are in the log.
+	remembered, unread, audited *cache.LRUExpireCache
 
 	mu      sync.Mutex
 	flights map[string]*flight
@@ -93,6 +99,9 @@ func NewGate(cfg Config, v CodeValidator, opt Options) *Gate {
 	if cfg.MaxParallel == 0 {
 		cfg.MaxParallel = DefaultMaxParallel
 	}
+	if opt.ReadTimeout == 0 {
+		opt.ReadTimeout = defaultReadTimeout
+	}
 	registry := opt.Registry
 	if !cfg.Enabled {
 		registry = nil
@@ -102,6 +111,7 @@ func NewGate(cfg Config, v CodeValidator, opt Options) *Gate {
 		metrics:    newMetrics(registry),
 		slots:      newSlots(cfg.MaxParallel),
 		remembered: cache.NewLRUExpireCacheWithClock(rememberedVerdicts, opt.Clock),
+		unread:     cache.NewLRUExpireCacheWithClock(rememberedVerdicts, opt.Clock),
 		audited:    cache.NewLRUExpireCacheWithClock(rememberedVerdicts, opt.Clock),
 		flights:    map[string]*flight{},
 	}
@@ -148,6 +158,9 @@ func (g *Gate) review(ctx context.Context, s Submission) (verdict Verdict, kept 
 	}
 	if s.KeptOnly {
 		return Verdict{Outcome: Skipped, Message: "a dry run asks for no review"}, false, nil
+	}
+	if err, ok := g.unread.Get(s.object() + "/" + key); ok && s.Recurring {
+		return Verdict{}, false, err.(error) //nolint:forcetypeassert // Nothing else is put there.
 	}
 	verdict, err = g.join(ctx, s, key, version)
 	return verdict, false, err
@@ -267,10 +280,17 @@ func (g *Gate) gaveUp(s Submission, f *flight) Verdict {
 
 func softFail(cause Cause) Verdict { return Verdict{Outcome: SoftFailed, Message: sentences[cause]} }
 
-// fly carries a review out, for whoever waits for it.
+// fly carries a review out, for whoever waits for it. It has its slot already, and gives it back after the time for reading
+// the code and for one question at the latest: a store that stalls must not take the slots of all.
 func (g *Gate) fly(ctx context.Context, s Submission, key, version string, f *flight) {
-	f.verdict, f.err = g.judge(ctx, s)
-	if f.err == nil {
+	judging, cancel := context.WithTimeout(ctx, g.opt.ReadTimeout+g.cfg.Timeout)
+	f.verdict, f.err = g.judge(judging, s)
+	cancel()
+	switch {
+	case f.err != nil && s.Recurring:
+		// The one who comes again has rarely waited for that.
+		g.unread.Add(s.object()+"/"+key, f.err, softRememberedFor)
+	case f.err == nil:
 		stands := rememberedFor
 		if f.verdict.Outcome == SoftFailed {
 			stands = softRememberedFor
@@ -317,7 +337,10 @@ func (g *Gate) ask(ctx context.Context, s Submission, files map[string]string) V
 	g.metrics.asked(now.Sub(begun))
 	if err != nil {
 		failed, ok := errors.AsType[*Failure](err)
-		if !ok {
+		switch {
+		case !ok && ctx.Err() != nil:
+			failed = &Failure{Cause: CauseTimeout, Err: err}
+		case !ok:
 			failed = &Failure{Cause: CauseAnswer, Err: err}
 		}
 		g.rest.ended(failed.Cause, now)

@@ -400,6 +400,60 @@ func TestSoftFailsAreNotKept(t *testing.T) {
 	}
 }
 
+// atOnce is a time for reading that ends a review of the patient at once: the time for the question is added to it.
+const atOnce = time.Millisecond - patient
+
+// TestStalledRead has code whose store stalls, for all slots. They come back, and the one who comes again learns why there is
+// no verdict.
+func TestStalledRead(t *testing.T) {
+	t.Parallel()
+	clock := testclock.NewFakeClock(time.Unix(1e9, 0))
+	v := validatorFunc(func(context.Context) (bool, string, error) { return true, "", nil })
+	g := NewGate(Config{Enabled: true, MaxParallel: 1, Timeout: patient}, v, Options{Clock: clock, ReadTimeout: atOnce})
+	left := make(chan struct{})
+	stalled := submission("stalled")
+	stalled.Recurring = true
+	stalled.Files = func(ctx context.Context) (map[string]string, error) {
+		<-ctx.Done()
+		<-left
+		return nil, ctx.Err()
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	pending := func() {
+		t.Helper()
+		if got, err := g.Review(gone, stalled); err != nil || got.Outcome != Pending {
+			t.Fatalf("got %+v, %v, want that the code is being reviewed", got, err)
+		}
+		left <- struct{}{}
+	}
+	pending()
+	if got := review(t, g, submission("fine")); got.Outcome != Accepted {
+		t.Errorf("other code got %+v", got)
+	}
+	for range 2 {
+		if _, err := g.Review(gone, stalled); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v, want that the code could not be read in time", err)
+		}
+	}
+	clock.Step(softRememberedFor + time.Second)
+	pending()
+}
+
+// TestStalledQuestion has a validator that knows no limit of its own.
+func TestStalledQuestion(t *testing.T) {
+	t.Parallel()
+	v := validatorFunc(func(ctx context.Context) (bool, string, error) {
+		<-ctx.Done()
+		return false, "", ctx.Err()
+	})
+	g := NewGate(Config{Enabled: true, Timeout: patient}, v, Options{ReadTimeout: atOnce})
+	want := Verdict{Outcome: SoftFailed, Message: "the reviewer did not answer in time"}
+	if got := review(t, g, submission("hello")); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
 // TestCallerLeaves has a webhook whose time is up before the model answers. The verdict is there for the next caller.
 func TestCallerLeaves(t *testing.T) {
 	t.Parallel()

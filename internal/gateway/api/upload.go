@@ -27,8 +27,6 @@ const (
 	uploadTimeout = 15 * time.Minute
 	// stallTimeout bounds the wait for the next part of an upload.
 	stallTimeout = 30 * time.Second
-	// metaDiffID is the name under which the store keeps the digest of the uncompressed archive.
-	metaDiffID = "diff-id"
 )
 
 // zipTypes are the media types of an upload. A client need not name one.
@@ -81,7 +79,6 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request) error {
 		"bytes", summary.Size, "requestID", w.Header().Get(gateway.HeaderRequestID))
 	stored := objectstore.Archive{
 		Key: objectstore.CodeKey(namespace, summary.Digest), Content: code, Size: summary.Size,
-		Metadata: map[string]string{metaDiffID: summary.DiffID},
 	}
 	refreshed, err := s.storeCode(ctx, stored)
 	if err != nil {

@@ -49,9 +49,8 @@ type Fetched struct {
 	Commit string `json:"commit"`
 	// Unchanged says that the commit is the one that was known before; nothing was fetched then.
 	Unchanged bool `json:"unchanged,omitempty"`
-	// Digest and DiffID are those of the archive that was stored. Size is its size in bytes.
+	// Digest is that of the archive that was stored. Size is its size in bytes.
 	Digest string `json:"digest,omitempty"`
-	DiffID string `json:"diffID,omitempty"`
 	Size   int64  `json:"size,omitempty"`
 }
 
