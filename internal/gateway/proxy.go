@@ -209,8 +209,8 @@ func (p *proxy) modifyResponse(res *http.Response) error {
 		return context.Cause(res.Request.Context())
 	}
 	c.observed.answered()
-	if c.route.Scales {
-		markColdStart(res.Header, p.now().Sub(c.began))
+	if cold := takeInternal(res.Header); c.route.Scales {
+		markColdStart(res.Header, cold, p.now().Sub(c.began))
 	}
 	res.Header[HeaderRequestID] = []string{c.id}
 	if res.StatusCode == http.StatusSwitchingProtocols {

@@ -30,9 +30,6 @@ const (
 	AdminPort = 8081
 )
 
-// BusyHeader is in the answers of a replica that takes no more calls at once. Such a call has not reached the user's code.
-const BusyHeader = "X-Sless-Busy"
-
 // DeployNamespace returns the namespace in which the workloads of a user namespace run: sless-fn-<namespace>. A name over
 // 63 characters is cut and gets a hash, so that two long names never meet.
 func DeployNamespace(userNamespace string) string {

@@ -76,6 +76,11 @@ const results = {
   '/hop': () => ({
     statusCode: 200, headers: { Connection: 'x', 'Transfer-Encoding': 'y', 'Content-Length': 1 }, body: 'whole',
   }),
+  '/relay': () => ({
+    statusCode: 429,
+    headers: { 'x-sless-busy': 'true', 'X-Sless-Cold-Start': 'true', 'X-KEDA-HTTP-Cold-Start': 'true', 'X-Slessly': 'kept' },
+    body: 'theirs',
+  }),
   '/raise': () => { throw new TypeError('boom'); },
   '/collection': () => new Set([1, 2]),
   '/function': () => note,
