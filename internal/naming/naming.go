@@ -28,6 +28,8 @@ const (
 	FunctionPort = 8080
 	// AdminPort is the port of a function's container that serves health and metrics.
 	AdminPort = 8081
+	// DefaultConcurrency is how many calls the watchdog takes at once when neither the Function nor its runtime says.
+	DefaultConcurrency = 100
 )
 
 // DeployNamespace returns the namespace in which the workloads of a user namespace run: sless-fn-<namespace>. A name over
