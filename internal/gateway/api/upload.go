@@ -60,13 +60,13 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if !s.uploads.acquire(namespace) {
+	if _, ok := s.uploads.Acquire(namespace); !ok {
 		return &Error{
 			Status: http.StatusTooManyRequests, RetryAfter: busyRetryAfter,
 			Message: "too many uploads are being worked on; try again",
 		}
 	}
-	defer s.uploads.release(namespace)
+	defer s.uploads.Release(namespace)
 
 	code, summary, err := s.receiveCode(ctx, w, r)
 	if err != nil {
