@@ -84,7 +84,7 @@ func (r *FunctionReconciler) readStoredCode(
 	files := map[string][]byte{}
 	err = read(ctx, open, func(content io.Reader) (err error) {
 		names := slices.Concat(entrypoint, dependencies)
-		files, err = archive.ReadFiles(content, names, maxNamedFile, archive.Options{Prefix: codePrefix})
+		files, err = archive.ReadFiles(content, names, maxNamedFile, archive.Options{Prefix: archive.CodePrefix})
 		return err
 	})
 	if err != nil {

@@ -21,8 +21,6 @@ import (
 )
 
 const (
-	// codePrefix is the folder of the code inside the archive, which is a layer of the function's image.
-	codePrefix = "app/"
 	// uploadTimeout bounds an upload as a whole.
 	uploadTimeout = 15 * time.Minute
 	// stallTimeout bounds the wait for the next part of an upload.
@@ -141,7 +139,7 @@ func (s *Server) receiveCode(ctx context.Context, w http.ResponseWriter, r *http
 	if code, err = s.tempFile(); err != nil {
 		return nil, summary, err
 	}
-	summary, err = archive.FromZip(zipFile, size, &contextWriter{ctx: ctx, w: code}, archive.Options{Prefix: codePrefix})
+	summary, err = archive.FromZip(zipFile, size, &contextWriter{ctx: ctx, w: code}, archive.Options{Prefix: archive.CodePrefix})
 	if err != nil {
 		return nil, summary, errors.Join(explainZip(err), code.Close())
 	}
