@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/naeel/sless/internal/naming"
 )
 
 //go:embed */runtime.yaml
@@ -104,6 +106,15 @@ func load(files fs.FS) (*Catalogue, error) {
 func (c *Catalogue) Lookup(name string) (Runtime, bool) {
 	r, ok := c.byName[name]
 	return r, ok
+}
+
+// DefaultConcurrency is the most calls in flight per replica of a Function that does not say. runtime is its spec.runtime, which
+// is empty for some images: then it is what the watchdog takes.
+func (c *Catalogue) DefaultConcurrency(runtime string) int32 {
+	if r, ok := c.byName[runtime]; ok {
+		return r.DefaultConcurrency
+	}
+	return naming.DefaultConcurrency
 }
 
 // Names returns the names of all runtimes, sorted.

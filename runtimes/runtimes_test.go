@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -375,4 +376,49 @@ func writeFile(t *testing.T, name, text string, mode os.FileMode) {
 	if err := os.WriteFile(name, []byte(text), mode); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// TestDockerfilesCopyWhatTheWatchdogIsMadeFrom has Docker see all packages of this module that the watchdog imports.
+func TestDockerfilesCopyWhatTheWatchdogIsMadeFrom(t *testing.T) {
+	t.Parallel()
+	const module = "github.com/naeel/sless/"
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "./watchdog").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	catalogue, err := Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range catalogue.Names() {
+		dockerfile, ignored := readLines(t, filepath.Join(name, "Dockerfile")), readLines(t, filepath.Join(name, "Dockerfile.dockerignore"))
+		for path := range strings.FieldsSeq(string(out)) {
+			folder, ours := strings.CutPrefix(path, module)
+			if !ours {
+				continue
+			}
+			if !slices.ContainsFunc(dockerfile, func(line string) bool {
+				from, ok := strings.CutPrefix(line, "COPY ")
+				from, _, _ = strings.Cut(from, " ")
+				return ok && strings.HasPrefix(folder+"/", from+"/")
+			}) {
+				t.Errorf("%s/Dockerfile does not copy %s", name, folder)
+			}
+			if !slices.ContainsFunc(ignored, func(line string) bool {
+				seen, ok := strings.CutPrefix(line, "!")
+				return ok && strings.HasPrefix(folder+"/", seen+"/")
+			}) {
+				t.Errorf("%s/Dockerfile.dockerignore leaves out %s", name, folder)
+			}
+		}
+	}
+}
+
+func readLines(t *testing.T, path string) []string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Split(string(text), "\n")
 }

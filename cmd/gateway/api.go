@@ -49,7 +49,7 @@ func (o *apiOptions) bind(fs *flag.FlagSet, getenv func(string) string) {
 	fs.StringVar(&o.tokens.JWKSURL, "jwks-url", getenv("JWKS_URL"),
 		"Where the issuer publishes its keys. The default is the variable JWKS_URL, then <issuer>/.well-known/jwks.json.")
 	fs.StringVar(&o.configFile, "config", "",
-		"The configuration file of sless, of which objectStore and cleanup, for the API port, and scaling are read.")
+		"The configuration file of sless, of which objectStore and cleanup, for the API port, and scaling are used.")
 	fs.StringVar(&o.uploadDir, "upload-dir", os.TempDir(),
 		"The folder for uploads that are being worked on. Each takes up to 320 MiB.")
 	fs.IntVar(&o.maxUploads, "max-uploads", api.DefaultMaxUploads,

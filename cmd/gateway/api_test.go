@@ -31,7 +31,7 @@ objectStore:
   endpoint: s3.example.com:9000
   pathStyle: true
   insecure: true
-builds: {unknown: to-this-program}
+builds: {maxConcurrent: 5}
 `
 
 func noEnv(string) string { return "" }
@@ -133,8 +133,10 @@ func TestLoadScaling(t *testing.T) {
 			t.Errorf("%q: %+v, %v, want %s", path, got, err, want)
 		}
 	}
-	if _, err := loadScaling(writeConfig(t, "scaling: 1")); err == nil {
-		t.Error("took a file that is none")
+	for _, text := range []string{"scaling: 1", "scaling: {startupTimeoutSeconds: -1}", "scalling: {}"} {
+		if _, err := loadScaling(writeConfig(t, text)); err == nil {
+			t.Errorf("took %q", text)
+		}
 	}
 }
 
@@ -168,7 +170,7 @@ func TestLoadObjectStore(t *testing.T) {
 	env := map[string]string{"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret"}
 	got, refreshAfter, err := loadObjectStore(writeConfig(t, storeConfig), func(name string) string { return env[name] })
 	want := objectstore.Config{
-		Endpoint: "s3.example.com:9000", Bucket: "sless", PathStyle: true, Insecure: true, AccessKey: "key", SecretKey: "secret",
+		Endpoint: "s3.example.com:9000", Region: "us-east-1", Bucket: "sless", PathStyle: true, Insecure: true, AccessKey: "key", SecretKey: "secret",
 	}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
@@ -183,7 +185,7 @@ func TestLoadObjectStore(t *testing.T) {
 		}
 	}
 	for name, text := range map[string]string{
-		"no YAML": "{", "wrong type": "objectStore: 1", "too large": strings.Repeat("#", maxConfigBytes+1),
+		"no YAML": "{", "wrong type": "objectStore: 1", "unknown field": "objectStore: {endpont: x}",
 	} {
 		if _, _, err := loadObjectStore(writeConfig(t, text), noEnv); err == nil {
 			t.Errorf("%s: no error", name)
@@ -211,6 +213,15 @@ func TestNotConfiguredAnswers(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- serve(ctx) }()
 	cancel()
-	_ = serve(ctx) // must end
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Errorf("the port ended with %v", err)
+		}
+	case <-time.After(time.Minute):
+		t.Error("the port did not end")
+	}
 }

@@ -22,6 +22,7 @@ import (
 
 	"github.com/naeel/sless/internal/gateway"
 	"github.com/naeel/sless/internal/serverclock"
+	"github.com/naeel/sless/runtimes"
 )
 
 var setupLog = ctrl.Log.WithName("setup")
@@ -97,7 +98,11 @@ func run(ctx context.Context, o options) error {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	metrics := gateway.NewMetrics(registry)
-	resolver, err := gateway.NewCachedResolver(restConfig, o.clusterDomain, metrics.Forget)
+	catalogue, err := runtimes.Load()
+	if err != nil {
+		return fmt.Errorf("loading the catalogue of runtimes: %w", err)
+	}
+	resolver, err := gateway.NewCachedResolver(restConfig, o.clusterDomain, catalogue.DefaultConcurrency, metrics.Forget)
 	if err != nil {
 		return err
 	}

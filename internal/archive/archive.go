@@ -24,6 +24,10 @@ import (
 	"strings"
 )
 
+// CodePrefix is the Options.Prefix of every archive of a function's code, and so the folder of the code in the function's image.
+// The digest of code depends on it: whoever packs, reads or changes such an archive takes it from here.
+const CodePrefix = "app/"
+
 // Archive is a canonical archive in memory.
 type Archive struct {
 	// Digest is the SHA-256 of Data, as "sha256:" and 64 hex digits. It is the digest of the OCI layer.
@@ -50,8 +54,8 @@ type Summary struct {
 
 // Options say how an archive is made.
 type Options struct {
-	// Prefix is the folder that every file is put under, with or without the slash at its end: "app/" for the code
-	// of a function, "" for a build context. At most 4 levels; the prefix does not count for the limits.
+	// Prefix is the folder that every file is put under, with or without the slash at its end: CodePrefix for the
+	// code of a function, "" for a build context. At most 4 levels; the prefix does not count for the limits.
 	Prefix string
 	// Limits bound what is taken. Fields that are zero are taken from DefaultLimits.
 	Limits Limits

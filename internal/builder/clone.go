@@ -15,26 +15,13 @@ import (
 
 	"github.com/naeel/sless/internal/archive"
 	"github.com/naeel/sless/internal/git"
+	"github.com/naeel/sless/internal/git/credential"
 	"github.com/naeel/sless/internal/git/report"
 	"github.com/naeel/sless/internal/objectstore"
 )
 
-const (
-	// codePrefix is the folder of the code in the archive, as in every archive of a function's code.
-	codePrefix = "app/"
-	// maxSecretFile is the largest file of a Secret; Kubernetes allows no more.
-	maxSecretFile = 1 << 20
-)
-
-// Names of the files in the folder with the credentials. They are the keys of the user's Secret.
-const (
-	credentialUsername   = "username"
-	credentialPassword   = "password"
-	credentialToken      = "token"
-	credentialIdentity   = "identity"
-	credentialKnownHosts = "known_hosts"
-	credentialAuthority  = "ca.crt"
-)
+// maxSecretFile is the largest file of a Secret; Kubernetes allows no more.
+const maxSecretFile = 1 << 20
 
 type cloneOptions struct {
 	url, revision, path, known string
@@ -138,13 +125,13 @@ func cloneRequest(opts cloneOptions) (git.Request, error) {
 	}
 	own := func(name string) []byte { return read(filepath.Join(opts.credentials, name)) }
 	req.Credentials = git.Credentials{
-		Username: string(own(credentialUsername)), Password: string(own(credentialPassword)),
-		Identity: own(credentialIdentity), KnownHosts: own(credentialKnownHosts),
+		Username: string(own(credential.Username)), Password: string(own(credential.Password)),
+		Identity: own(credential.Identity), KnownHosts: own(credential.KnownHosts),
 	}
-	if token := own(credentialToken); len(token) > 0 {
+	if token := own(credential.Token); len(token) > 0 {
 		req.Credentials.Password = string(token)
 	}
-	trust(own(credentialAuthority))
+	trust(own(credential.Authority))
 	return req, problem
 }
 
@@ -202,7 +189,7 @@ func (p *Program) storeFiles(
 		return err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	summary, err := archive.FromDir(root, file, archive.Options{Prefix: codePrefix, Limits: archive.DefaultLimits})
+	summary, err := archive.FromDir(root, file, archive.Options{Prefix: archive.CodePrefix, Limits: archive.DefaultLimits})
 	if err != nil {
 		return err
 	}

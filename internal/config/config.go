@@ -178,20 +178,30 @@ type ParentRef struct {
 // Load reads the file at path (an empty path means an empty file), lets getenv override it, fills in the defaults and
 // checks the result. An unknown field in the file is an error.
 func Load(path string, getenv func(string) string) (*Config, error) {
-	cfg := &Config{}
-	if path != "" {
-		data, err := readBounded(path)
-		if err != nil {
-			return nil, fmt.Errorf("reading the configuration: %w", err)
-		}
-		if err := yaml.UnmarshalStrict(data, cfg); err != nil {
-			return nil, fmt.Errorf("reading the configuration %s: %w", path, err)
-		}
+	cfg, err := read(path)
+	if err != nil {
+		return nil, err
 	}
 	cfg.override(getenv)
 	cfg.setDefaults()
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("checking the configuration: %w", err)
+	}
+	return cfg, nil
+}
+
+// read decodes the file at path. An empty path means an empty file.
+func read(path string) (*Config, error) {
+	cfg := &Config{}
+	if path == "" {
+		return cfg, nil
+	}
+	data, err := readBounded(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading the configuration: %w", err)
+	}
+	if err := yaml.UnmarshalStrict(data, cfg); err != nil {
+		return nil, fmt.Errorf("reading the configuration %s: %w", path, err)
 	}
 	return cfg, nil
 }

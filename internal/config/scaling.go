@@ -5,8 +5,13 @@ package config
 import (
 	"errors"
 	"fmt"
+	"net"
+	"strconv"
 	"strings"
 	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // Scaling says where KEDA and its HTTP add-on are, and how functions that scale are treated. It has no effect on a cluster
@@ -51,9 +56,12 @@ const maxStartupTimeoutSeconds = 600
 func (s *Scaling) validate() error {
 	var problems []error
 	for field, address := range map[string]string{"scaler": s.Scaler, "interceptor": s.Interceptor} {
-		if host, port, ok := strings.Cut(address, ":"); !ok || host == "" || port == "" {
+		if !isHostPort(address) {
 			problems = append(problems, fmt.Errorf("scaling.%s must be host:port, not %q", field, address))
 		}
+	}
+	if _, ok := ServiceOf(s.Operator); !ok {
+		problems = append(problems, fmt.Errorf("scaling.operator must be <service>.<namespace>, not %q", s.Operator))
 	}
 	if s.StartupTimeoutSeconds < 1 || s.StartupTimeoutSeconds > maxStartupTimeoutSeconds {
 		problems = append(problems, fmt.Errorf("scaling.startupTimeoutSeconds must be 1 to %d, not %d",
@@ -64,4 +72,29 @@ func (s *Scaling) validate() error {
 			s.PollingIntervalSeconds))
 	}
 	return errors.Join(problems...)
+}
+
+func isHostPort(address string) bool {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil || host == "" {
+		return false
+	}
+	number, err := strconv.ParseUint(port, 10, 16)
+	return err == nil && number > 0
+}
+
+// ServiceOf reads <service>.<namespace>[.svc…][:port]. It reports false for an address of another kind, such as one outside
+// of the cluster.
+func ServiceOf(address string) (types.NamespacedName, bool) {
+	host, _, _ := strings.Cut(address, ":")
+	parts := strings.Split(host, ".")
+	if len(parts) < 2 || len(parts) > 2 && parts[2] != "svc" {
+		return types.NamespacedName{}, false
+	}
+	for _, name := range parts[:2] {
+		if len(validation.IsDNS1123Label(name)) > 0 {
+			return types.NamespacedName{}, false
+		}
+	}
+	return types.NamespacedName{Namespace: parts[1], Name: parts[0]}, true
 }

@@ -40,7 +40,7 @@ var definitionKind = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Vers
 type autoscaler struct {
 	definitions client.Reader
 	objects     cache.Cache
-	// parts are what has to run for functions to wake, and endpoints holds those of their Services.
+	// parts are what has to run for functions to wake, and endpoints, nil without parts, holds those of their Services.
 	parts      []autoscalerPart
 	endpoints  cache.Cache
 	controller controller.Controller

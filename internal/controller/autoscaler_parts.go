@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -27,32 +26,27 @@ type autoscalerPart struct {
 	service client.ObjectKey
 }
 
-// autoscalerParts are in the order in which a call meets them.
+// autoscalerParts are in the order in which a call meets them. Those that are not reached by a Service of the cluster are left
+// out: nothing here tells whether they run.
 func autoscalerParts(cfg config.Scaling) []autoscalerPart {
 	var parts []autoscalerPart
 	for _, part := range []struct{ title, address string }{
 		{"the interceptor of KEDA's HTTP add-on", cfg.Interceptor}, {"the scaler of KEDA's HTTP add-on", cfg.Scaler},
 		{"KEDA's operator", cfg.Operator},
 	} {
-		if service, ok := serviceOf(part.address); ok {
+		if service, ok := config.ServiceOf(part.address); ok {
 			parts = append(parts, autoscalerPart{part.title, service})
 		}
 	}
 	return parts
 }
 
-// serviceOf reads <service>.<namespace>[.svc…][:port]. It reports false for an address of another kind.
-func serviceOf(address string) (client.ObjectKey, bool) {
-	host, _, _ := strings.Cut(address, ":")
-	parts := strings.Split(host, ".")
-	if len(parts) < 2 || len(parts) > 2 && parts[2] != "svc" || parts[0] == "" || parts[1] == "" {
-		return client.ObjectKey{}, false
-	}
-	return client.ObjectKey{Namespace: parts[1], Name: parts[0]}, true
-}
-
-// newPartsCache adds a cache of the EndpointSlices of the autoscaler's parts to the manager.
+// newPartsCache adds a cache of the EndpointSlices of the autoscaler's parts to the manager. Without parts it is nil: a cache
+// of none would be one of all.
 func newPartsCache(mgr ctrl.Manager, parts []autoscalerPart) (cache.Cache, error) {
+	if len(parts) == 0 {
+		return nil, nil
+	}
 	namespaces, services := map[string]cache.Config{}, []string{}
 	for _, part := range parts {
 		namespaces[part.service.Namespace] = cache.Config{}

@@ -3,25 +3,35 @@
 package controller
 
 import (
+	"slices"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"github.com/naeel/sless/internal/config"
 )
 
-func TestServiceOf(t *testing.T) {
+// TestAnAutoscalerOutsideTheClusterIsNotJudged has addresses that name no Service.
+func TestAnAutoscalerOutsideTheClusterIsNotJudged(t *testing.T) {
 	t.Parallel()
-	keda := client.ObjectKey{Namespace: "keda", Name: "scaler"}
-	for address, want := range map[string]client.ObjectKey{
-		"scaler.keda:9090": keda, "scaler.keda": keda, "scaler.keda.svc.cluster.local.:9090": keda, "scaler.keda.svc:80": keda,
-		"scaler": {}, "scaler:80": {}, "scaler.example.com:80": {}, ".keda:80": {}, "": {},
-	} {
-		got, ok := serviceOf(address)
-		if got != want || ok != (want != client.ObjectKey{}) {
-			t.Errorf("%q: %v, %v, want %v", address, got, ok, want)
-		}
+	outside := config.Scaling{Interceptor: "keda.example.com:80", Scaler: "10.0.0.1:9090", Operator: "keda"}
+	parts := autoscalerParts(outside)
+	if len(parts) > 0 {
+		t.Fatalf("parts %v", parts)
+	}
+	endpoints, err := newPartsCache(nil, parts)
+	if endpoints != nil || err != nil {
+		t.Errorf("there is a cache, %v", err)
+	}
+	if away, err := (&autoscaler{parts: parts, endpoints: endpoints}).Away(t.Context()); away != "" || err != nil {
+		t.Errorf("%q is away, %v", away, err)
+	}
+	outside.Operator = "keda-operator.keda"
+	want := []autoscalerPart{{"KEDA's operator", client.ObjectKey{Namespace: "keda", Name: "keda-operator"}}}
+	if got := autoscalerParts(outside); !slices.Equal(got, want) {
+		t.Errorf("parts %v, want %v", got, want)
 	}
 }
 

@@ -242,7 +242,7 @@ var _ = Describe("A Function whose code is uploaded", func() {
 		readyIs(ctx, fn, "False/SourceNotFound")
 
 		upload := func(files map[string]string) {
-			packed, err := archive.FromFiles(files, archive.Options{Prefix: codePrefix})
+			packed, err := archive.FromFiles(files, archive.Options{Prefix: archive.CodePrefix})
 			Expect(err).NotTo(HaveOccurred())
 			key := objectstore.CodeKey(fn.Namespace, packed.Digest)
 			Expect(platformS.store.Put(ctx, key, bytes.NewReader(packed.Data), int64(len(packed.Data)), nil)).To(Succeed())

@@ -173,7 +173,7 @@ var _ = Describe("The review of code", func() {
 		namespace, model, _ := reviewNamespace(ctx, testutil.ModelRejectsWhat("xmrig", "handler.py starts a miner"))
 		packed, err := archive.FromFiles(map[string]string{
 			"handler.py": minerHandler, "blob.bin": "not sent", "node_modules/x/i.js": "not sent",
-		}, archive.Options{Prefix: codePrefix})
+		}, archive.Options{Prefix: archive.CodePrefix})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(platformS.store.Put(ctx, objectstore.CodeKey(namespace, packed.Digest), bytes.NewReader(packed.Data),
 			int64(len(packed.Data)), nil)).To(Succeed())
@@ -234,9 +234,8 @@ var _ = Describe("The review of code", func() {
 		Expect(err).NotTo(HaveOccurred())
 		rt, _ := catalogue.Lookup("nodejs20")
 		files := map[string]string{"handler.js": "exports.handle = () => 1", ".npmrc": "//x/:_authToken=secret", "package.json": "{}"}
-		packed, err := archive.FromFiles(withoutSecretFiles(files, rt), archive.Options{Prefix: codePrefix})
+		packed, err := archive.FromFiles(withoutSecretFiles(files, rt), archive.Options{Prefix: archive.CodePrefix})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(validator.InlineDigest(files, rt)).To(Equal(packed.Digest))
-		Expect(validator.CodePrefix).To(Equal(codePrefix))
 	})
 })

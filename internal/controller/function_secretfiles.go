@@ -35,7 +35,7 @@ func leaveSecretFilesOut(ctx context.Context, code *codeArchive, rt runtimes.Run
 	}
 	rewrite := func(ctx context.Context, w io.Writer) (summary archive.Summary, err error) {
 		err = read(ctx, code.open, func(content io.Reader) (err error) {
-			summary, err = archive.Without(content, w, secret, archive.Options{Prefix: codePrefix})
+			summary, err = archive.Without(content, w, secret, archive.Options{Prefix: archive.CodePrefix})
 			return err
 		})
 		return summary, err

@@ -85,7 +85,7 @@ func with(files map[string]string, name, content string) map[string]string {
 
 func storedArchive(t *testing.T, files map[string]string) *codeArchive {
 	t.Helper()
-	packed, err := archive.FromFiles(files, archive.Options{Prefix: codePrefix})
+	packed, err := archive.FromFiles(files, archive.Options{Prefix: archive.CodePrefix})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,9 +16,6 @@ import (
 	"github.com/naeel/sless/internal/objectstore"
 )
 
-// codePrefix is the folder of the code in the archive, and so in the image.
-const codePrefix = "app/"
-
 // resolveSource reads the code, brings it into its canonical form and stores it.
 func (r *FunctionReconciler) resolveSource(ctx context.Context, s *functionScope) (err error) {
 	source := s.fn.Spec.Source
@@ -57,7 +54,7 @@ func (r *FunctionReconciler) clusterCode(ctx context.Context, s *functionScope) 
 	if err != nil {
 		return nil, err
 	}
-	packed, err := archive.FromFiles(withoutSecretFiles(files, s.runtime), archive.Options{Prefix: codePrefix, Limits: limits})
+	packed, err := archive.FromFiles(withoutSecretFiles(files, s.runtime), archive.Options{Prefix: archive.CodePrefix, Limits: limits})
 	if err != nil {
 		return nil, sourceFault(err)
 	}

@@ -73,7 +73,7 @@ func (r *FunctionReconciler) readStoredCode(
 	files := map[string][]byte{}
 	err = read(ctx, open, func(content io.Reader) (err error) {
 		names := slices.Concat(entrypoint, dependencies)
-		files, code.layer.DiffID, err = archive.ReadFiles(content, names, maxNamedFile, archive.Options{Prefix: codePrefix})
+		files, code.layer.DiffID, err = archive.ReadFiles(content, names, maxNamedFile, archive.Options{Prefix: archive.CodePrefix})
 		return err
 	})
 	if err != nil {

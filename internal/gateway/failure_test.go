@@ -216,7 +216,7 @@ func TestTimeout(t *testing.T) {
 		<-r.Context().Done() // the gateway must let go of the function
 		gone <- struct{}{}
 	})
-	g := startGateway(t, routeTo(host, 30*time.Millisecond))
+	g := startGateway(t, routeTo(host, 2*time.Second)) // by then the function is reached
 	for _, body := range []string{"", "body"} {
 		done := make(chan answer)
 		go func() {

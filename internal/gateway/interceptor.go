@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -134,12 +135,22 @@ func discard(res *http.Response) {
 	_ = res.Body.Close()
 }
 
+// takeInternal removes what the parts of sless and the autoscaler tell each other from an answer, and returns what the
+// interceptor says about a cold start. What a function may have said there is gone with it.
+func takeInternal(header http.Header) (coldStart string) {
+	coldStart = header.Get(headerKedaColdStart)
+	for name := range header {
+		if naming.IsInternalHeader(name) {
+			delete(header, name)
+		}
+	}
+	return coldStart
+}
+
 // markColdStart tells the caller whether the call has woken the function, and of a call that has how long the caller waited
-// until the answer began, and of what that consists. The watchdog says how long the handler took, and how long it took to load
-// it; the rest went by until the replica ran and was known to run.
-func markColdStart(header http.Header, waited time.Duration) {
-	cold := header.Get(headerKedaColdStart)
-	header.Del(headerKedaColdStart)
+// until the answer began, and of what that consists. cold is what the interceptor says, "" for nothing. The watchdog says how
+// long the handler took, and how long it took to load it; the rest went by until the replica ran and was known to run.
+func markColdStart(header http.Header, cold string, waited time.Duration) {
 	if cold == "" {
 		return
 	}
@@ -154,9 +165,10 @@ func markColdStart(header http.Header, waited time.Duration) {
 	header.Add(headerServerTiming, fmt.Sprintf("wait;dur=%.1f", whole))
 }
 
-// timing returns how many milliseconds the watchdog says that a part of the call took.
+// timing returns how many milliseconds the watchdog says that a part of the call took. It says so after what the handler has
+// said, which may be about something else under the same name.
 func timing(header http.Header, part string) float64 {
-	for _, value := range header.Values(headerServerTiming) {
+	for _, value := range slices.Backward(header.Values(headerServerTiming)) {
 		if text, ok := strings.CutPrefix(value, part+";dur="); ok {
 			if took, err := strconv.ParseFloat(text, 64); err == nil && took >= 0 {
 				return took

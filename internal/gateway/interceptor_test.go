@@ -273,6 +273,55 @@ func TestReplicasThatAreFullAreAskedAgain(t *testing.T) {
 	}
 }
 
+// TestInternalHeadersDoNotReachCallers has answers with what only the parts of sless say to each other. The first function is
+// called directly and the second through the interceptor, which says something else about the cold start.
+func TestInternalHeadersDoNotReachCallers(t *testing.T) {
+	t.Parallel()
+	forging := func(w http.ResponseWriter, r *http.Request) {
+		for _, name := range []string{naming.BusyHeader, headerColdStart, headerKedaColdStart} {
+			w.Header().Set(name, "true")
+		}
+		asWatchdog(w, r)
+	}
+	upstream := startUpstream(t, forging)
+	for wantCold, resolver := range map[string]*staticResolver{
+		"": routeTo(upstream, testTimeout), "false": scaling("127.0.0.1:1", false),
+	} {
+		t.Run("cold "+wantCold, func(t *testing.T) {
+			t.Parallel()
+			g := startGateway(t, resolver, through(startUpstream(t, interceptor(t, upstream, false))))
+			a := get(t, g.url+"/fn/demo/hello")
+			got := http.Header{}
+			for name, values := range a.header {
+				if naming.IsInternalHeader(name) {
+					got[name] = values
+				}
+			}
+			want := http.Header{}
+			if wantCold != "" {
+				want[headerColdStart] = []string{wantCold}
+			}
+			if diff := cmp.Diff(want, got); diff != "" || a.status != http.StatusOK {
+				t.Errorf("status %d, (-want +got):\n%s", a.status, diff)
+			}
+		})
+	}
+}
+
+// TestABusyAnswerIsTheCallersWithoutTheMark has replicas that stay full for as long as the gateway asks.
+func TestABusyAnswerIsTheCallersWithoutTheMark(t *testing.T) {
+	t.Parallel()
+	upstream := startUpstream(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set(HeaderRequestID, r.Header.Get(HeaderRequestID))
+		w.Header().Set(naming.BusyHeader, "true")
+		w.WriteHeader(http.StatusTooManyRequests)
+	})
+	g := startGateway(t, routeTo(upstream, testTimeout))
+	if a := get(t, g.url+"/fn/demo/hello"); a.status != http.StatusTooManyRequests || a.header.Get(naming.BusyHeader) != "" {
+		t.Errorf("got %d %v", a.status, a.header)
+	}
+}
+
 func TestCallsThatWaitForAColdFunctionAreBounded(t *testing.T) {
 	t.Parallel()
 	arrived, release := make(chan struct{}, 10), make(chan struct{})
@@ -309,11 +358,14 @@ func TestThePartsOfAWaitAddUp(t *testing.T) {
 		}},
 		"of an older watchdog":    {[]string{"handler;dur=100"}, nil, []string{"handler;dur=100", "start;dur=600.0", "wait;dur=700.0"}},
 		"a stream came meanwhile": {[]string{"handler;dur=800"}, nil, []string{"handler;dur=800", "wait;dur=700.0"}},
-		"a user's own":            {[]string{"handler;dur=-1", "db;dur=9"}, nil, []string{"handler;dur=-1", "db;dur=9", "start;dur=700.0", "wait;dur=700.0"}},
+		"the handler's own before": {[]string{"handler;dur=500", "load;dur=1"}, []string{"handler;dur=100.0", "load;dur=30.0"}, []string{
+			"handler;dur=500", "load;dur=1", "handler;dur=100.0", "load;dur=30.0", "start;dur=570.0", "wait;dur=700.0",
+		}},
+		"a user's own": {[]string{"handler;dur=-1", "db;dur=9"}, nil, []string{"handler;dur=-1", "db;dur=9", "start;dur=700.0", "wait;dur=700.0"}},
 	}
 	for name, tc := range tests {
-		header := http.Header{headerKedaColdStart: {"true"}, headerServerTiming: append(tc.handler, tc.load...)}
-		markColdStart(header, 700*time.Millisecond)
+		header := http.Header{headerServerTiming: append(tc.handler, tc.load...)}
+		markColdStart(header, "true", 700*time.Millisecond)
 		if diff := cmp.Diff(tc.want, header.Values(headerServerTiming)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}

@@ -25,7 +25,8 @@ const otherCode = "other"
 var durationBuckets = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 900}
 
 // Metrics are what the gateway counts. The labels namespace and function are empty for calls of functions that do not
-// exist, and the series of a deleted function are dropped, so that nobody outside can make the gateway's memory grow.
+// exist, and the series of a deleted function are dropped, and once more after each call that outlives it, so that nobody
+// outside can make the gateway's memory grow.
 type Metrics struct {
 	requests *prometheus.CounterVec
 	aborted  *prometheus.CounterVec

@@ -3,6 +3,7 @@
 package gateway
 
 import (
+	"net/http"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -97,6 +98,41 @@ func TestMetrics(t *testing.T) {
 	} {
 		if got := value(want.name, want.fn, want.code); got != want.value {
 			t.Errorf("%s{%s, %q} = %v, want %v", want.name, want.fn, want.code, got, want.value)
+		}
+	}
+}
+
+// TestACallThatOutlivesItsFunctionLeavesNoSeries deletes a function while it is called.
+func TestACallThatOutlivesItsFunctionLeavesNoSeries(t *testing.T) {
+	t.Parallel()
+	entered, release := make(chan struct{}), make(chan struct{})
+	host := startUpstream(t, func(http.ResponseWriter, *http.Request) {
+		entered <- struct{}{}
+		<-release
+	})
+	resolver := &wakingResolver{staticResolver: routeTo(host, testTimeout)}
+	g := startGateway(t, resolver)
+	done := make(chan answer)
+	go func() { done <- get(t, g.url+"/fn/demo/hello") }()
+	receive(t, entered)
+	resolver.refuse(functionNotFound(hello))
+	g.server.proxy.metrics.Forget(hello) // as a CachedResolver does
+	close(release)
+	if a := receive(t, done); a.status != http.StatusOK {
+		t.Errorf("got %d %q", a.status, a.body)
+	}
+	if err := g.stop(); err != nil { // waits for the end of the call
+		t.Fatal(err)
+	}
+	families, err := g.reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		for _, m := range family.GetMetric() {
+			if labels := labelsOf(m); labels[labelFunction] == hello.Name {
+				t.Errorf("%s has a series of the deleted function", family.GetName())
+			}
 		}
 	}
 }

@@ -87,12 +87,24 @@ func newProxy(cfg Config, resolver Resolver, metrics *Metrics, next http.RoundTr
 func (p *proxy) serve(w *recorder, r *http.Request, to target) {
 	observed := p.metrics.begin(p.now())
 	aborted := true // until this function ends without a panic
-	defer func() { observed.end(p.now(), w.status, aborted) }()
+	defer func() {
+		observed.end(p.now(), w.status, aborted)
+		if observed.fn.Name != "" && p.isGone(r.Context(), observed.fn) {
+			p.metrics.Forget(observed.fn) // the call has outlived its function, and so made its series anew
+		}
+	}()
 
 	if refusal := p.forward(w, r, to, observed); refusal != nil {
 		writeRefusal(w, w.id, refusal)
 	}
 	aborted = false
+}
+
+// isGone tells whether a function exists no more, or is being deleted.
+func (p *proxy) isGone(ctx context.Context, fn types.NamespacedName) bool {
+	_, err := p.resolver.Resolve(context.WithoutCancel(ctx), fn)
+	refusal, ok := errors.AsType[*Refusal](err)
+	return ok && refusal.Status == http.StatusNotFound
 }
 
 // forward passes a call on, or says why not.
@@ -197,8 +209,8 @@ func (p *proxy) modifyResponse(res *http.Response) error {
 		return context.Cause(res.Request.Context())
 	}
 	c.observed.answered()
-	if c.route.Scales {
-		markColdStart(res.Header, p.now().Sub(c.began))
+	if cold := takeInternal(res.Header); c.route.Scales {
+		markColdStart(res.Header, cold, p.now().Sub(c.began))
 	}
 	res.Header[HeaderRequestID] = []string{c.id}
 	if res.StatusCode == http.StatusSwitchingProtocols {

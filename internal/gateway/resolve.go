@@ -24,16 +24,17 @@ import (
 type CachedResolver struct {
 	cache         cache.Cache
 	clusterDomain string
+	concurrency   Concurrency
 	onDelete      func(types.NamespacedName)
 	synced        atomic.Bool
 	*triggerTable
 }
 
 // NewCachedResolver returns a resolver for the cluster of restConfig. clusterDomain completes the names of Services,
-// such as cluster.local; empty leaves that to the resolver's search list. onDelete, which may be nil, is told of each
-// Function that is gone. Nothing is resolved before Start has run.
+// such as cluster.local; empty leaves that to the resolver's search list. concurrency knows the runtimes. onDelete, which may be
+// nil, is told of each Function that is gone. Nothing is resolved before Start has run.
 func NewCachedResolver(
-	restConfig *rest.Config, clusterDomain string, onDelete func(types.NamespacedName),
+	restConfig *rest.Config, clusterDomain string, concurrency Concurrency, onDelete func(types.NamespacedName),
 ) (*CachedResolver, error) {
 	scheme := runtime.NewScheme()
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
@@ -57,7 +58,9 @@ func NewCachedResolver(
 	if err != nil {
 		return nil, fmt.Errorf("making the cache of Functions: %w", err)
 	}
-	return &CachedResolver{cache: functions, clusterDomain: clusterDomain, onDelete: onDelete, triggerTable: newTriggerTable()}, nil
+	return &CachedResolver{
+		cache: functions, clusterDomain: clusterDomain, concurrency: concurrency, onDelete: onDelete, triggerTable: newTriggerTable(),
+	}, nil
 }
 
 // Start fills the cache and keeps it current until ctx ends.
@@ -100,7 +103,7 @@ func (r *CachedResolver) Resolve(ctx context.Context, fn types.NamespacedName) (
 		}
 		return Route{}, fmt.Errorf("reading function %s from the cache: %w", fn, err)
 	}
-	route, refusal := routeFor(&function, r.clusterDomain)
+	route, refusal := routeFor(&function, r.clusterDomain, r.concurrency)
 	if refusal != nil {
 		return Route{}, refusal
 	}
@@ -125,7 +128,9 @@ func trimFunction(obj any) (any, error) {
 	}
 	fn.ManagedFields = nil
 	fn.Annotations = nil // kubectl keeps the whole source in one of them
-	fn.Spec = v1alpha1.FunctionSpec{TimeoutSeconds: fn.Spec.TimeoutSeconds, Concurrency: fn.Spec.Concurrency}
+	fn.Spec = v1alpha1.FunctionSpec{
+		Runtime: fn.Spec.Runtime, TimeoutSeconds: fn.Spec.TimeoutSeconds, Concurrency: fn.Spec.Concurrency,
+	}
 	fn.Status = v1alpha1.FunctionStatus{
 		Conditions:         fn.Status.Conditions,
 		ObservedGeneration: fn.Status.ObservedGeneration,

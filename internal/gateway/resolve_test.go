@@ -111,7 +111,7 @@ func stored(version string, conditions ...metav1.Condition) *v1alpha1.Function {
 func startResolver(t *testing.T, api http.Handler, onDelete func(types.NamespacedName)) *CachedResolver {
 	t.Helper()
 	server := httptest.NewServer(api)
-	resolver, err := NewCachedResolver(&rest.Config{Host: server.URL}, "", onDelete)
+	resolver, err := NewCachedResolver(&rest.Config{Host: server.URL}, "", usually, onDelete)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,10 +20,6 @@ import (
 // buildRetryAfter is what callers of a function that is on its way are told to wait.
 const buildRetryAfter = 5 * time.Second
 
-// usualConcurrency is how many calls a replica takes at once when its Function does not say: that of the runtimes and of the
-// watchdog.
-const usualConcurrency = 100
-
 // Route says where the calls of a function go.
 type Route struct {
 	// Function is the function that is called.
@@ -44,10 +40,14 @@ type Route struct {
 	Capacity int
 }
 
+// Concurrency tells how many calls a replica takes at once when its Function, whose spec.runtime it is given, does not say.
+// Catalogue.DefaultConcurrency of package runtimes is one: what a replica is started with.
+type Concurrency func(runtime string) int32
+
 // routeFor decides whether calls of fn are answered, and where. clusterDomain is appended to the Service's name when it
 // is not empty. It decides on the phase Disabled and on the condition Available, never on Ready: a function whose newer
 // version failed is not Ready and still answers.
-func routeFor(fn *v1alpha1.Function, clusterDomain string) (Route, *Refusal) {
+func routeFor(fn *v1alpha1.Function, clusterDomain string, usual Concurrency) (Route, *Refusal) {
 	key := types.NamespacedName{Namespace: fn.Namespace, Name: fn.Name}
 	if !fn.DeletionTimestamp.IsZero() {
 		return Route{}, notFound(fmt.Sprintf("function %s is being deleted", key))
@@ -62,7 +62,7 @@ func routeFor(fn *v1alpha1.Function, clusterDomain string) (Route, *Refusal) {
 		return Route{}, notAvailable(key, fn)
 	}
 	route := Route{
-		Function: key, Host: upstreamHost(key, clusterDomain), Timeout: timeoutOf(fn), Capacity: capacityOf(fn),
+		Function: key, Host: upstreamHost(key, clusterDomain), Timeout: timeoutOf(fn), Capacity: capacityOf(fn, usual),
 	}
 	if scales(fn) {
 		route.Scales, route.VirtualHost, route.Cold = true, naming.VirtualHost(key.Namespace, key.Name), cold(fn)
@@ -149,10 +149,10 @@ func upstreamHost(key types.NamespacedName, clusterDomain string) string {
 	return net.JoinHostPort(host, strconv.Itoa(naming.FunctionPort))
 }
 
-func capacityOf(fn *v1alpha1.Function) int {
+func capacityOf(fn *v1alpha1.Function, usual Concurrency) int {
 	perReplica := fn.Spec.Concurrency
 	if perReplica <= 0 {
-		perReplica = usualConcurrency
+		perReplica = usual(fn.Spec.Runtime)
 	}
 	return int(fn.Status.Replicas) * int(perReplica)
 }

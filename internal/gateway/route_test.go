@@ -113,7 +113,7 @@ func TestRouteFor(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, refusal := routeFor(tc.fn, "")
+			got, refusal := routeFor(tc.fn, "", usually)
 			if diff := cmp.Diff(tc.want, refusal); diff != "" {
 				t.Errorf("refusal (-want +got):\n%s", diff)
 			}
@@ -124,15 +124,24 @@ func TestRouteFor(t *testing.T) {
 	}
 }
 
+// usually has a runtime whose replicas take less at once than those of others.
+func usually(runtime string) int32 {
+	if runtime == "cobol60" {
+		return 7
+	}
+	return 100
+}
+
 func TestRouteForDefaults(t *testing.T) {
 	t.Parallel()
 	fn := function(v1alpha1.PhaseReady, condition(v1alpha1.ConditionAvailable, metav1.ConditionTrue, "Ready", ""))
 	fn.Spec.TimeoutSeconds, fn.Spec.Concurrency = 0, 0
-	got, refusal := routeFor(fn, "cluster.local")
+	fn.Spec.Runtime = "cobol60"
+	got, refusal := routeFor(fn, "cluster.local", usually)
 	if refusal != nil {
 		t.Fatal(refusal)
 	}
-	want := Route{Function: hello, Host: "hello.sless-fn-demo.svc.cluster.local.:8080", Timeout: time.Minute, Capacity: 300}
+	want := Route{Function: hello, Host: "hello.sless-fn-demo.svc.cluster.local.:8080", Timeout: time.Minute, Capacity: 21}
 	if got != want {
 		t.Errorf("route = %+v, want %+v", got, want)
 	}
@@ -162,7 +171,7 @@ func TestRouteOfAFunctionThatScales(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, refusal := routeFor(function(v1alpha1.PhaseReady, tc.available, tc.scaling), "")
+			got, refusal := routeFor(function(v1alpha1.PhaseReady, tc.available, tc.scaling), "", usually)
 			if refusal != nil || got != tc.want {
 				t.Errorf("route = %+v, %v, want %+v", got, refusal, tc.want)
 			}

@@ -208,14 +208,14 @@ func TestStreamOutlivesTheTimeout(t *testing.T) {
 		<-release
 		_, _ = w.Write([]byte("b"))
 	})
-	const timeout = 100 * time.Millisecond
+	const timeout = 3 * time.Second // a pause of the machine is shorter
 	g := startGateway(t, routeTo(host, timeout))
 	res, err := newClient(t).Do(newRequest(t, http.MethodGet, g.url+"/fn/demo/hello", nil))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = res.Body.Close() }()
-	time.Sleep(2 * timeout)
+	time.Sleep(timeout + timeout/3)
 	close(release)
 	if body, err := io.ReadAll(res.Body); err != nil || string(body) != "ab" {
 		t.Errorf("got %q, %v", body, err)

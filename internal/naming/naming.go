@@ -28,10 +28,9 @@ const (
 	FunctionPort = 8080
 	// AdminPort is the port of a function's container that serves health and metrics.
 	AdminPort = 8081
+	// DefaultConcurrency is how many calls the watchdog takes at once when neither the Function nor its runtime says.
+	DefaultConcurrency = 100
 )
-
-// BusyHeader is in the answers of a replica that takes no more calls at once. Such a call has not reached the user's code.
-const BusyHeader = "X-Sless-Busy"
 
 // DeployNamespace returns the namespace in which the workloads of a user namespace run: sless-fn-<namespace>. A name over
 // 63 characters is cut and gets a hash, so that two long names never meet.

@@ -18,9 +18,6 @@ import (
 // MaxReviewBytes is the most that the files of a review may have together. Larger code is not reviewed.
 const MaxReviewBytes = 100 << 10
 
-// CodePrefix is the folder of the code in its archive.
-const CodePrefix = "app/"
-
 // suffixes are those of the files that are reviewed.
 var suffixes = []string{
 	".py", ".js", ".ts", ".mjs", ".cjs", ".json", ".yaml", ".yml", ".txt", ".sh", ".sql", ".go",
@@ -61,7 +58,7 @@ func Select(files map[string]string) (map[string]string, error) {
 // ReadArchive returns the files of a canonical archive of code that are reviewed, or a *TooLargeError. It reads r to its
 // end and keeps at most MaxReviewBytes of it.
 func ReadArchive(r io.Reader) (map[string]string, error) {
-	contents, total, err := archive.SelectFiles(r, Reviewable, MaxReviewBytes, archive.Options{Prefix: CodePrefix})
+	contents, total, err := archive.SelectFiles(r, Reviewable, MaxReviewBytes, archive.Options{Prefix: archive.CodePrefix})
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +95,7 @@ func InlineDigest(files map[string]string, rt runtimes.Runtime) (string, error) 
 			kept[name] = content
 		}
 	}
-	packed, err := archive.FromFiles(kept, archive.Options{Prefix: CodePrefix, Limits: archive.DefaultInlineLimits})
+	packed, err := archive.FromFiles(kept, archive.Options{Prefix: archive.CodePrefix, Limits: archive.DefaultInlineLimits})
 	if err != nil {
 		return "", err
 	}

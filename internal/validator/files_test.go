@@ -52,7 +52,7 @@ func TestSelectAndReadArchive(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			packed, err := archive.FromFiles(tc.files, archive.Options{Prefix: CodePrefix})
+			packed, err := archive.FromFiles(tc.files, archive.Options{Prefix: archive.CodePrefix})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/naeel/sless/internal/naming"
 	"github.com/naeel/sless/internal/objectstore"
+	"github.com/naeel/sless/internal/slots"
 )
 
 const (
@@ -58,7 +59,7 @@ type Gate struct {
 	validator CodeValidator
 	opt       Options
 	metrics   *metrics
-	slots     *slots
+	slots     *slots.Slots
 	rest      rest
 
 	// remembered holds Verdicts by code and version, unread why code could not be read, by who submitted it and the same, and
@@ -109,7 +110,7 @@ func NewGate(cfg Config, v CodeValidator, opt Options) *Gate {
 	return &Gate{
 		cfg: cfg, validator: v, opt: opt,
 		metrics:    newMetrics(registry),
-		slots:      newSlots(cfg.MaxParallel),
+		slots:      slots.New(cfg.MaxParallel),
 		remembered: cache.NewLRUExpireCacheWithClock(rememberedVerdicts, opt.Clock),
 		unread:     cache.NewLRUExpireCacheWithClock(rememberedVerdicts, opt.Clock),
 		audited:    cache.NewLRUExpireCacheWithClock(rememberedVerdicts, opt.Clock),
@@ -255,7 +256,7 @@ func (g *Gate) enter(ctx context.Context, s Submission, key, version string) (Ve
 		g.metrics.softFails.WithLabelValues(string(CauseResting)).Inc()
 		return softFail(CauseResting), nil, false, nil
 	}
-	wait, ok := g.slots.acquire(s.Namespace)
+	wait, ok := g.slots.Acquire(s.Namespace)
 	if !ok {
 		return Verdict{}, nil, false, wait
 	}
@@ -300,7 +301,7 @@ func (g *Gate) fly(ctx context.Context, s Submission, key, version string, f *fl
 	g.mu.Lock()
 	delete(g.flights, key)
 	g.mu.Unlock()
-	g.slots.release(s.Namespace)
+	g.slots.Release(s.Namespace)
 	close(f.done)
 	// Nobody waits for this. When it fails, a restart costs one more question.
 	if f.err == nil && isDefinite(f.verdict.Outcome) {

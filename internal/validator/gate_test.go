@@ -280,31 +280,6 @@ func TestParallelQuestions(t *testing.T) {
 	}
 }
 
-func TestSlotsOfOneNamespace(t *testing.T) {
-	t.Parallel()
-	s := newSlots(4)
-	for range 2 {
-		if _, ok := s.acquire("a"); !ok {
-			t.Fatal("there is no slot")
-		}
-	}
-	wait, ok := s.acquire("a")
-	if ok {
-		t.Error("one namespace got more than half of the slots")
-	}
-	if _, ok := s.acquire("b"); !ok {
-		t.Error("another namespace got no slot")
-	}
-	s.release("a")
-	<-wait
-	if _, ok := s.acquire("a"); !ok {
-		t.Error("a freed slot is not given out again")
-	}
-	if _, ok := newSlots(1).acquire("a"); !ok {
-		t.Error("the only slot is not given out")
-	}
-}
-
 // TestRestart has a second gate, as after a restart or in another program, that finds the verdicts of the first.
 func TestRestart(t *testing.T) {
 	t.Parallel()

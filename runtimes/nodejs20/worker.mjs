@@ -9,6 +9,7 @@ import { inspect } from 'node:util';
 const { SLESS_APP_DIR: appDir = '/app', SLESS_ENTRYPOINT: entrypoint, SLESS_SOCKET: socketPath } = process.env;
 const extensions = ['.js', '.mjs', '.cjs'];
 const statusFd = 3;
+const maxText = 4096; // characters of an error
 const calls = new Map(); // number -> AbortController of each call in flight
 
 /** An event or a result that has no form here. The text is for the caller, no stack is printed. */
@@ -22,9 +23,21 @@ class Refused extends Error {
 /** The handler cannot be used, for a reason other than an exception of its own code. */
 class LoadError extends Error {} // its cause is the line
 
+/** Asks something of what a handler has thrown or made, which may throw anything whatever is asked. */
+function attempt(ask, otherwise) {
+  try {
+    return ask();
+  } catch {
+    return otherwise;
+  }
+}
+
+const unreadable = 'a value that cannot be shown';
+const isA = (value, kind) => attempt(() => value instanceof kind, false);
+const show = (value) => attempt(() => (typeof value === 'string' ? value : inspect(value)), unreadable);
+
 const say = (level, id, args) =>
-  process.stderr.write(`${new Date().toISOString()} ${level} ${id} ` +
-    `${args.map((arg) => (typeof arg === 'string' ? arg : inspect(arg))).join(' ')}\n`);
+  process.stderr.write(`${new Date().toISOString()} ${level} ${id} ${args.map(show).join(' ')}\n`);
 
 function makeContext(head, signal) {
   const { requestId, method, path, rawPath, query, headers, deadline } = head;
@@ -67,7 +80,7 @@ function toJSON(value) {
     try {
       text = JSON.stringify(value);
     } catch (err) {
-      cause = `: ${err.message}`;
+      cause = `: ${describe(err)}`;
     }
   }
   if (text === undefined) {
@@ -120,12 +133,17 @@ function frame(kind, data = Buffer.alloc(0)) {
 }
 
 const headFrame = (fields) => frame('H', Buffer.from(toJSON(fields)));
+
+/** An error in one line or few. Its name and message may be of any type. */
 function describe(err) {
-  try {
-    return (err instanceof Error ? `${err.name}: ${err.message}` : String(err)).slice(0, 4096);
-  } catch {
-    return 'a value was thrown that cannot be shown';
-  }
+  const text = () => (isA(err, Error) ? `${err.name}: ${err.message}` : String(err));
+  return attempt(() => text().slice(0, maxText), unreadable);
+}
+
+/** Prints an error with its stack, and what is no error as text. */
+function printError(err) {
+  const text = () => (isA(err, Error) ? inspect(err) : String(err));
+  process.stderr.write(`${attempt(text, describe(err))}\n`);
 }
 
 /** Runs the handler for one call and writes the frames of the answer. */
@@ -144,10 +162,11 @@ async function serveCall(socket, handler, head, body) {
       socket.write(Buffer.concat([start, frame('D', data), frame('E')]));
     }
   } catch (err) {
-    if (err instanceof Refused) say('ERROR', head.requestId, [err.message]);
-    else if (!controller.signal.aborted) process.stderr.write(`${err instanceof Error ? inspect(err) : String(err)}\n`);
-    const status = err instanceof Refused ? err.status : 500;
-    const error = err instanceof Refused ? err.message : describe(err);
+    const refused = isA(err, Refused);
+    const status = refused ? err.status : 500;
+    const error = refused ? err.message.slice(0, maxText) : describe(err);
+    if (refused) say('ERROR', head.requestId, [error]);
+    else if (!controller.signal.aborted) printError(err);
     socket.write(frame('F', Buffer.from(toJSON({ status, error, ...place(err) }))));
   } finally {
     calls.delete(head.call);
@@ -162,8 +181,14 @@ async function streamChunks(socket, signal, status, headers, iterator) {
     wake = resolve;
     promise.then(resolve, reject);
   });
-  const next = () => orAbort((async () => iterator.next())());
-  const drained = () => new Promise((resolve) => { socket.once('drain', resolve).once('close', resolve); });
+  const next = () => (signal.aborted ? { done: true } : orAbort((async () => iterator.next())()));
+  const drained = () => new Promise((resolve) => {
+    const done = () => {
+      socket.off('drain', done).off('close', done);
+      resolve();
+    };
+    socket.on('drain', done).on('close', done);
+  });
   try {
     let item = await next();
     let [data, type] = toChunk(item.done ? Buffer.alloc(0) : await item.value);
@@ -175,7 +200,7 @@ async function streamChunks(socket, signal, status, headers, iterator) {
     }
     socket.write(frame('E'));
   } finally {
-    Promise.resolve(iterator.return?.()).catch(() => {});
+    (async () => iterator.return?.())().catch(() => {}); // the answer is complete, whatever comes of it
   }
 }
 
@@ -201,7 +226,7 @@ function serve(socket, handler) {
 
 /** The user's file and line that an error comes from, '' and 0 if its stack does not tell. */
 function locate(err) {
-  const stack = err instanceof Error ? String(err.stack) : '';
+  const stack = isA(err, Error) ? String(err.stack) : '';
   for (const [, file, line] of stack.matchAll(/(?:^|\(|at |file:\/\/)(\/[^\n()]*?):(\d+)(?::\d+\)?)?$/gm)) {
     if (file.startsWith(`${appDir}/`)) return [file, Number(line)];
   }
@@ -215,12 +240,8 @@ function locate(err) {
 
 /** Where an error of the handler comes from, for those who have no log at hand. Anything may have been thrown. */
 function place(err) {
-  try {
-    const [file, line] = err instanceof Refused ? ['', 0] : locate(err);
-    return { file: file.replace(`${appDir}/`, ''), line };
-  } catch {
-    return { file: '', line: 0 };
-  }
+  const [file, line] = isA(err, Refused) ? ['', 0] : attempt(() => locate(err), ['', 0]);
+  return { file: file.replace(`${appDir}/`, '').slice(0, maxText), line: Number.isSafeInteger(line) ? line : 0 };
 }
 
 const findLine = (file, wanted) => readFileSync(file, 'utf8').split('\n').findIndex(wanted) + 1;
@@ -252,18 +273,18 @@ async function load() {
     }
     return handler;
   } catch (err) {
-    let [path, line] = err instanceof LoadError ? ['', err.cause ?? 0] : locate(err);
-    if (!path && err instanceof SyntaxError) [path, line] = await locateSyntax(url);
-    if (!(err instanceof LoadError)) process.stderr.write(`${err instanceof Error ? inspect(err) : String(err)}\n`);
+    const ours = isA(err, LoadError);
+    let [path, line] = ours ? ['', err.cause ?? 0] : attempt(() => locate(err), ['', 0]);
+    if (!path && isA(err, SyntaxError)) [path, line] = await locateSyntax(url);
+    if (!ours) printError(err);
     const shown = (path || file || `${appDir}/${stem}${extensions[0]}`).replace(`${appDir}/`, '');
-    report({ ok: false, file: shown, line, error: err instanceof LoadError ? err.message : describe(err) });
+    report({ ok: false, file: shown, line, error: ours ? err.message : describe(err) });
     process.exit(1);
   }
 }
 
 process.on('uncaughtExceptionMonitor', (err) => {
-  const [path, line] = locate(err);
-  report({ crash: describe(err), file: path.replace(`${appDir}/`, ''), line });
+  report({ crash: describe(err), ...place(err) });
 });
 const handler = await load();
 createServer((socket) => serve(socket, handler)).listen(socketPath, 1024, () => report({ ok: true }));

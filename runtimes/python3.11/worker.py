@@ -10,6 +10,7 @@ import socket
 import sys
 import threading
 import time
+from contextlib import suppress
 from types import SimpleNamespace
 
 APP_DIR = os.environ.get("SLESS_APP_DIR", "/app")
@@ -17,6 +18,7 @@ DEPS_DIR = os.environ.get("SLESS_DEPS_DIR", "/opt/deps")
 STATUS_FD = 3
 VARARGS = 4  # flag of a code object with *args
 END = object()
+MAX_TEXT = 4096  # characters of an error
 calls = {}  # number -> Context of each call in flight, for cancellation
 loops, loop_lock = [], threading.Lock()
 
@@ -59,10 +61,15 @@ class Context:
 
         async def task():
             return await awaitable
+
+        def run(loop):
+            while not loop.is_closed():
+                with suppress(BaseException):  # a coroutine that raises SystemExit ends the loop of all calls
+                    loop.run_forever()
         with loop_lock:
             if not loops:
                 loops.append(asyncio.new_event_loop())
-                threading.Thread(target=loops[0].run_forever, daemon=True).start()
+                threading.Thread(target=run, args=loops, daemon=True).start()
         future = asyncio.run_coroutine_threadsafe(task(), loops[0])
         if cancellable:
             self._task = future
@@ -130,20 +137,29 @@ def split_result(result):
     return result["statusCode"], result.get("headers"), b"" if body is None else body
 
 
-def describe(err):
-    if isinstance(err, Problem):
-        return err.args[0]
-    text = getattr(err, "msg", "") if isinstance(err, SyntaxError) else str(err)
-    return f"{type(err).__name__}: {text[:4096]}" if text else type(err).__name__
-
-
-def print_traceback(err):
-    """Prints the stack to stderr without the frames above the user's."""
-    import traceback
-    stack = err.__traceback__
-    while stack is not None and stack.tb_frame.f_code.co_filename.startswith((__file__, "<frozen importlib")):
-        stack = stack.tb_next
-    traceback.print_exception(type(err), err, stack)
+def explain(err, path, is_printed=True):
+    """Prints an error and returns what it says and where it is from. Its class may raise anything, whatever it is asked."""
+    if type(err) is Problem:
+        return {"error": err.args[0], "file": path, "line": err.args[1]}
+    name, text, line, shown = type(err).__name__[:MAX_TEXT], "the message cannot be read", 0, None
+    with suppress(BaseException):
+        text = str(err.msg if isinstance(err, SyntaxError) else err)[:MAX_TEXT]
+    with suppress(BaseException):
+        stack = err.__traceback__
+        while stack is not None:
+            file = stack.tb_frame.f_code.co_filename
+            if shown is None and not file.startswith((__file__, "<frozen importlib")):
+                shown = stack  # the frames above the user's are left out
+            if file.startswith(APP_DIR + "/"):
+                path, line = file.removeprefix(APP_DIR + "/"), stack.tb_lineno
+            stack = stack.tb_next
+        if isinstance(err, SyntaxError) and err.filename:
+            path, line = str(err.filename).removeprefix(APP_DIR + "/")[:MAX_TEXT], int(err.lineno or 0) % (1 << 31)
+    with suppress(BaseException):
+        if is_printed:
+            import traceback
+            traceback.print_exception(type(err), err, shown)
+    return {"error": f"{name}: {text}" if text else name, "file": path, "line": line}
 
 
 def frame(kind, data=b""):
@@ -168,8 +184,10 @@ class Connection:
                     parts.append(data)
                 elif kind == b"E":  # without it the upload was broken off: the handler must not see half a body
                     context = calls[head["call"]] = Context(head)
-                    answer, parts = self.answer(context, head, b"".join(parts)), []
-                    del calls[head["call"]]
+                    try:
+                        answer, parts = self.answer(context, head, b"".join(parts)), []
+                    finally:
+                        del calls[head["call"]]
                     self.sock.sendall(answer)
                 elif kind == b"X" and (context := calls.get(int(data))) is not None:
                     context.cancelled = True
@@ -189,14 +207,13 @@ class Connection:
             data, media_type = to_body(body)
             return (frame(b"H", to_json({"status": status, "headers": headers, "type": media_type, "size": len(data)}))
                     + frame(b"D", data) + frame(b"E"))
+        except Problem as err:
+            text, status = err.args[0][:MAX_TEXT], err.args[1]
+            with suppress(BaseException):  # stderr may be the user's
+                print(context.request_id, text, file=sys.stderr, flush=True)
+            return frame(b"F", to_json({"status": status, "error": text}))
         except BaseException as err:  # also SystemExit and a cancelled coroutine: one call must not end the worker
-            expected = isinstance(err, Problem)
-            if expected:
-                print(context.request_id, err.args[0], file=sys.stderr, flush=True)
-            elif not context.cancelled:
-                print_traceback(err)
-            (path, line), status = locate(err, ""), err.args[1] if expected else 500
-            return frame(b"F", to_json({"status": status, "error": describe(err), "file": path, "line": line}))
+            return frame(b"F", to_json({"status": 500, **explain(err, "", not context.cancelled)}))
 
     def stream_chunks(self, context, status, headers, source, chunks):
         """Sends chunks as they come. The first is awaited before the head, so that its error is still a 500."""
@@ -255,20 +272,6 @@ def pick_handler(module, name):
     return handler if code.co_argcount > 1 or variadic else lambda event, context: handler(event)
 
 
-def locate(err, path):
-    """Returns the user's file and line that an error comes from, or the path that is given when no stack tells."""
-    if isinstance(err, Problem):
-        return path, err.args[1]
-    if isinstance(err, SyntaxError) and err.filename:
-        return err.filename.removeprefix(APP_DIR + "/"), err.lineno or 0
-    line, stack = 0, err.__traceback__
-    while stack is not None:
-        if stack.tb_frame.f_code.co_filename.startswith(APP_DIR + "/"):
-            path, line = stack.tb_frame.f_code.co_filename.removeprefix(APP_DIR + "/"), stack.tb_lineno
-        stack = stack.tb_next
-    return path, line
-
-
 def main():
     sys.path[0:1] = [APP_DIR]
     if os.path.isdir(DEPS_DIR):
@@ -280,11 +283,7 @@ def main():
     try:
         handler = pick_handler(import_file(stem), name)
     except BaseException as err:  # also SystemExit
-        path, line = locate(err, stem + ".py")
-        if not isinstance(err, Problem):
-            print_traceback(err)
-        status = {"ok": False, "file": path, "line": line, "error": describe(err)}
-        os.write(STATUS_FD, to_json(status) + b"\n")
+        os.write(STATUS_FD, to_json({"ok": False, **explain(err, stem + ".py")}) + b"\n")
         return 1
     server = socket.socket(socket.AF_UNIX)
     server.bind(os.environ["SLESS_SOCKET"])

@@ -8,9 +8,11 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/naeel/sless/internal/naming"
 	"github.com/naeel/sless/runtimes/watchdog/internal/termination"
 	"github.com/naeel/sless/runtimes/watchdog/internal/worker"
 )
@@ -21,9 +23,6 @@ const (
 	envEntrypoint = "SLESS_ENTRYPOINT" // <file without extension>.<function>
 	envAppDir     = "SLESS_APP_DIR"    // folder of the user's code, default /app
 )
-
-// defaultConcurrency serves when the function asks for the runtime's default and the operator did not fill it in.
-const defaultConcurrency = 100
 
 type options struct {
 	functionName, functionNamespace   string
@@ -61,7 +60,7 @@ func (o *options) bind(flags *flag.FlagSet) {
 	flags.StringVar(&o.functionNamespace, "function-namespace", "", "namespace of the function")
 	flags.DurationVar(&o.timeout, "timeout", 60*time.Second, "longest time of a call")
 	flags.DurationVar(&o.loadTimeout, "load-timeout", 2*time.Minute, "longest time to load the handler")
-	flags.Int64Var(&o.concurrency, "concurrency", 0, "most calls in flight; 0 is the default of the runtime")
+	flags.Int64Var(&o.concurrency, "concurrency", 0, "most calls in flight; 0 is "+strconv.Itoa(naming.DefaultConcurrency))
 	flags.Int64Var(&o.maxBodyBytes, "max-body-bytes", 32<<20, "largest body of a request, and largest result of a job")
 	flags.IntVar(&o.port, "port", 8080, "port of the function")
 	flags.IntVar(&o.adminPort, "admin-port", 8081, "port of /healthz, /readyz and /metrics")
@@ -88,7 +87,7 @@ func (o *options) validate(rest []string) error {
 		return errors.New("--concurrency and --max-body-bytes must not be negative")
 	}
 	if o.concurrency == 0 {
-		o.concurrency = defaultConcurrency
+		o.concurrency = naming.DefaultConcurrency
 	}
 	return nil
 }

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/naeel/sless/internal/naming"
 )
 
 // allBytes is every value that a byte can have.
@@ -66,6 +68,22 @@ func TestResultKinds(t *testing.T) {
 		got, cookies := p.get("/created").header, []string{"a=1", "b=2"}
 		if cmp.Diff(cookies, got["Set-Cookie"]) != "" || got.Get("X-Number") != "7" {
 			t.Errorf("headers %v, want both cookies and the number", got)
+		}
+	})
+}
+
+// TestHandlersCannotSpeakForSless has a handler that passes on the answer of another function, which was full.
+func TestHandlersCannotSpeakForSless(t *testing.T) {
+	t.Parallel()
+	eachLanguage(t, func(t *testing.T, l language) {
+		got := newProgram(t, l, nil).serve().get("/relay")
+		if got.err != nil || got.code != http.StatusTooManyRequests || got.body != "theirs" || got.header.Get("X-Slessly") != "kept" {
+			t.Errorf("reply %d %q %v, %v, want the handler's own", got.code, got.body, got.header, got.err)
+		}
+		for name := range got.header {
+			if naming.IsInternalHeader(name) {
+				t.Errorf("the handler said %s: %s", name, got.header.Get(name))
+			}
 		}
 	})
 }

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/naeel/sless/api/v1alpha1"
+	"github.com/naeel/sless/internal/git/credential"
 	"github.com/naeel/sless/internal/git/report"
 )
 
@@ -96,16 +97,6 @@ func deadlineExceeded(job *batchv1.Job) bool {
 	})
 }
 
-// Keys of the Secret of a git source.
-const (
-	gitUsername   = "username"
-	gitPassword   = "password"
-	gitToken      = "token"
-	gitIdentity   = "identity"
-	gitKnownHosts = "known_hosts"
-	gitAuthority  = "ca.crt"
-)
-
 // IsSSH tells whether a repository is reached by SSH.
 func IsSSH(url string) bool {
 	return !strings.HasPrefix(url, "http://") && !strings.HasPrefix(url, "https://")
@@ -113,14 +104,14 @@ func IsSSH(url string) bool {
 
 // GitCredentials picks from a Secret what a fetch needs. The error is a sentence for the user.
 func GitCredentials(url string, data map[string][]byte) (map[string][]byte, error) {
-	wanted := []string{gitUsername, gitPassword, gitToken, gitAuthority}
+	wanted := []string{credential.Username, credential.Password, credential.Token, credential.Authority}
 	if IsSSH(url) {
-		wanted = []string{gitIdentity, gitKnownHosts, gitPassword}
+		wanted = []string{credential.Identity, credential.KnownHosts, credential.Password}
 	}
 	picked := map[string][]byte{}
 	for _, key := range wanted {
 		value := data[key]
-		if key != gitIdentity && key != gitKnownHosts && key != gitAuthority {
+		if key != credential.Identity && key != credential.KnownHosts && key != credential.Authority {
 			// A line end that an editor left is no part of a password.
 			value = bytes.TrimRight(value, "\r\n")
 		}
@@ -130,14 +121,14 @@ func GitCredentials(url string, data map[string][]byte) (map[string][]byte, erro
 	}
 	has := func(key string) bool { return len(picked[key]) > 0 }
 	switch {
-	case IsSSH(url) && !has(gitIdentity):
+	case IsSSH(url) && !has(credential.Identity):
 		return nil, errors.New("has no key identity with the private key, which a repository by SSH needs")
-	case IsSSH(url) && !has(gitKnownHosts):
+	case IsSSH(url) && !has(credential.KnownHosts):
 		return nil, errors.New("has no key known_hosts; without it nobody knows whether the server is the right one")
 	case IsSSH(url):
 		return picked, nil
-	case !has(gitPassword) && !has(gitToken) && !has(gitAuthority):
-		return nil, fmt.Errorf("has none of the keys %s, %s and %s", gitPassword, gitToken, gitAuthority)
+	case !has(credential.Password) && !has(credential.Token) && !has(credential.Authority):
+		return nil, fmt.Errorf("has none of the keys %s, %s and %s", credential.Password, credential.Token, credential.Authority)
 	}
 	return picked, nil
 }

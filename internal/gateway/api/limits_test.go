@@ -167,7 +167,7 @@ func TestNobodyWaits(t *testing.T) {
 	var buf bytes.Buffer
 	w := &contextWriter{ctx: ctx, w: &buf}
 	content := zipOf(t, "handler.py", "1")
-	opt := archive.Options{Prefix: codePrefix}
+	opt := archive.Options{Prefix: archive.CodePrefix}
 	if _, err := archive.FromZip(bytes.NewReader(content), int64(len(content)), w, opt); err != nil || buf.Len() == 0 {
 		t.Errorf("while the client waits: %d bytes, %v", buf.Len(), err)
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/naeel/sless/internal/gateway"
 	"github.com/naeel/sless/internal/gateway/auth"
 	"github.com/naeel/sless/internal/objectstore"
+	"github.com/naeel/sless/internal/slots"
 	"github.com/naeel/sless/internal/validator"
 )
 
@@ -74,7 +75,7 @@ type Config struct {
 type Server struct {
 	cfg     Config
 	mux     *http.ServeMux
-	uploads *slots
+	uploads *slots.Slots
 }
 
 // New returns a server that has not been started.
@@ -88,7 +89,7 @@ func New(cfg Config) *Server {
 	if cfg.UploadDir == "" {
 		cfg.UploadDir = os.TempDir()
 	}
-	s := &Server{cfg: cfg, uploads: newSlots(cfg.MaxUploads)}
+	s := &Server{cfg: cfg, uploads: slots.New(cfg.MaxUploads)}
 	s.mux = s.newMux()
 	return s
 }

@@ -21,8 +21,6 @@ import (
 )
 
 const (
-	// codePrefix is the folder of the code inside the archive, which is a layer of the function's image.
-	codePrefix = "app/"
 	// uploadTimeout bounds an upload as a whole.
 	uploadTimeout = 15 * time.Minute
 	// stallTimeout bounds the wait for the next part of an upload.
@@ -58,13 +56,13 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if !s.uploads.acquire(namespace) {
+	if _, ok := s.uploads.Acquire(namespace); !ok {
 		return &Error{
 			Status: http.StatusTooManyRequests, RetryAfter: busyRetryAfter,
 			Message: "too many uploads are being worked on; try again",
 		}
 	}
-	defer s.uploads.release(namespace)
+	defer s.uploads.Release(namespace)
 
 	code, summary, err := s.receiveCode(ctx, w, r)
 	if err != nil {
@@ -138,7 +136,7 @@ func (s *Server) receiveCode(ctx context.Context, w http.ResponseWriter, r *http
 	if code, err = s.tempFile(); err != nil {
 		return nil, summary, err
 	}
-	summary, err = archive.FromZip(zipFile, size, &contextWriter{ctx: ctx, w: code}, archive.Options{Prefix: codePrefix})
+	summary, err = archive.FromZip(zipFile, size, &contextWriter{ctx: ctx, w: code}, archive.Options{Prefix: archive.CodePrefix})
 	if err != nil {
 		return nil, summary, errors.Join(explainZip(err), code.Close())
 	}

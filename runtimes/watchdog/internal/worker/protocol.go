@@ -15,6 +15,8 @@ import (
 	"strings"
 
 	"golang.org/x/net/http/httpguts"
+
+	"github.com/naeel/sless/internal/naming"
 )
 
 // Kinds of frames. A frame is the kind, the length of its data as a big-endian uint32, and the data.
@@ -139,7 +141,7 @@ func (h *answerHead) check() (int, http.Header, error) {
 		if !ok {
 			return 0, nil, badResult("an invalid value for header %s, want text, a number or a list of these", name)
 		}
-		if name = http.CanonicalHeaderKey(name); !hopByHop[name] {
+		if name = http.CanonicalHeaderKey(name); !hopByHop[name] && !naming.IsInternalHeader(name) {
 			headers[name] = append(headers[name], values...)
 		}
 	}

@@ -37,6 +37,17 @@ async function* endless() {
   }
 }
 
+function* large() {
+  for (let i = 0; i < 40; i++) yield 'x'.repeat(100_000);
+}
+
+/** An iterator that cannot be closed. */
+const unclosable = () => ({
+  [Symbol.iterator]() { return this; },
+  next: () => ({ done: true }),
+  return: () => { throw new Error('cannot be closed'); },
+});
+
 function* failing(good) {
   for (let i = 0; i < good; i++) yield `${i}\n`;
   throw new RangeError('stream broke');
@@ -76,6 +87,11 @@ const results = {
   '/hop': () => ({
     statusCode: 200, headers: { Connection: 'x', 'Transfer-Encoding': 'y', 'Content-Length': 1 }, body: 'whole',
   }),
+  '/relay': () => ({
+    statusCode: 429,
+    headers: { 'x-sless-busy': 'true', 'X-Sless-Cold-Start': 'true', 'X-KEDA-HTTP-Cold-Start': 'true', 'X-Slessly': 'kept' },
+    body: 'theirs',
+  }),
   '/raise': () => { throw new TypeError('boom'); },
   '/collection': () => new Set([1, 2]),
   '/function': () => note,
@@ -89,6 +105,8 @@ const results = {
   '/stream-async': chunks,
   '/events': () => ({ statusCode: 200, headers: { 'content-type': 'text/event-stream' }, body: events() }),
   '/endless': endless,
+  '/large': large,
+  '/unclosable': unclosable,
   '/fail-first': () => failing(0),
   '/fail-late': () => failing(2),
   '/no-chunks': () => [][Symbol.iterator](),

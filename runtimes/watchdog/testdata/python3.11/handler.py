@@ -138,6 +138,8 @@ RESULTS = {
     "/redirect": lambda e, c: {"statusCode": 302, "headers": {"Location": "/there"}},
     "/hop": lambda e, c: {"statusCode": 200, "body": "whole",
                           "headers": {"Connection": "x", "Transfer-Encoding": "y", "Content-Length": 1}},
+    "/relay": lambda e, c: {"statusCode": 429, "body": "theirs", "headers": {
+        "x-sless-busy": "true", "X-Sless-Cold-Start": "true", "X-KEDA-HTTP-Cold-Start": "true", "X-Slessly": "kept"}},
     "/raise": lambda e, c: raise_error(e),
     "/exit-exception": lambda e, c: sys.exit(4),
     "/collection": lambda e, c: {1, 2},
