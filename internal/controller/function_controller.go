@@ -4,6 +4,7 @@ package controller
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"k8s.io/client-go/tools/events"
@@ -47,6 +48,8 @@ type FunctionReconciler struct {
 
 	*memory
 	scaler *autoscaler
+	// starting is held while a build is started.
+	starting sync.Mutex
 }
 
 var _ reconcile.Reconciler = (*FunctionReconciler)(nil)
@@ -97,6 +100,9 @@ func (r *FunctionReconciler) Reconcile(ctx context.Context, req ctrl.Request) (c
 		r.removeOldMirrors,
 		r.tellSourceFault,
 	)
+	if left := r.leaveQueues(ctx, s, err); err == nil {
+		err = left
+	}
 	return r.finish(ctx, s, err)
 }
 
