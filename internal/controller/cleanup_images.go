@@ -228,8 +228,8 @@ func (c *cleaner) judgeImages(
 	return errors.Join(problems...)
 }
 
-// ownerOf gives the namespace for which an image was made, or nothing. Dependency images carry no label; the name of their
-// repository is not ambiguous among such.
+// ownerOf gives the namespace for which an image was made, or nothing. A dependency image without a label is that of the
+// repository's namespace: images of code always have one, and no two namespaces share a repository for their dependencies.
 func (c *cleaner) ownerOf(ctx context.Context, n *namespaceSweep, img *plan.RegistryImage, v *visit) (string, error) {
 	if owner, known := v.owners[img.Digest]; known {
 		return owner, nil

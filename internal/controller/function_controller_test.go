@@ -607,6 +607,34 @@ var _ = Describe("A Function with dependencies", Serial, func() {
 		}
 	})
 
+	It("keeps its image apart from another namespace's code in the same repository", func(ctx SpecContext) {
+		namespace := newNamespace(ctx)
+		other := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace + "-b"}}
+		Expect(k8sClient.Create(ctx, other)).To(Succeed())
+		code := testutil.MakeFunction("b-deps", namespace).File("handler.py", pythonHandler).Obj()
+		user := node("web", other.Name, "shared-repository")
+		repository := naming.DependencyRepository(platformS.registryHost, other.Name)
+		Expect(naming.CodeRepository(platformS.registryHost, namespace, code.Name)).To(Equal(repository))
+		Expect(k8sClient.Create(ctx, code)).To(Succeed())
+		rollOut(ctx, code)
+		readyIs(ctx, code, "True/Ready")
+		Expect(k8sClient.Create(ctx, user)).To(Succeed())
+		job := buildOf(ctx, user)
+		Eventually(started(ctx, job)).Should(BeTrue())
+		succeed(ctx, job)
+		rollOut(ctx, user)
+		readyIs(ctx, user, "True/Ready")
+		base := get(ctx, user).Status.History[0].Base
+		Expect(base).To(HavePrefix(repository + "@"))
+		Expect(tagsOf(ctx, repository)).To(HaveLen(2))
+		Expect(get(ctx, code).Status.Image).To(HavePrefix(repository + "@"))
+		Expect(exists(ctx, get(ctx, code).Status.Image)).To(BeTrue())
+		thief := testutil.MakeFunction("thief", namespace).Obj()
+		thief.Spec.Source.Image = &v1alpha1.ImageSource{Ref: base}
+		Expect(k8sClient.Create(ctx, thief)).To(Succeed())
+		readyIs(ctx, thief, "False/SourceNotFound")
+	})
+
 	positionIs := func(ctx context.Context, fn *v1alpha1.Function, position int) {
 		GinkgoHelper()
 		Eventually(func() string { return meta.FindStatusCondition(get(ctx, fn).Status.Conditions, "Ready").Message }).
