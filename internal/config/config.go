@@ -138,6 +138,9 @@ type Gateway struct {
 	// HostScheme is that of the URLs of hosts: http or https. The default is https when IngressTLSSecretName is set or
 	// ExternalURL is one of HTTPS.
 	HostScheme string `json:"hostScheme"`
+	// AllowedHosts are the hosts that http Triggers may ask for. Without any they may ask for every host, which is for
+	// clusters whose users trust each other. The hosts that follow from FunctionDomain need no entry.
+	AllowedHosts []AllowedHost `json:"allowedHosts"`
 }
 
 // HostURL returns the URL of a host name. Hosts are served by HTTPS when there is a certificate for them, or when the gateway
@@ -271,6 +274,9 @@ func (g *Gateway) validate() []error {
 	}
 	if !slices.Contains([]string{"", "http", "https"}, g.HostScheme) {
 		problems = append(problems, fmt.Errorf("gateway.hostScheme must be http or https, not %q", g.HostScheme))
+	}
+	for i := range g.AllowedHosts {
+		problems = append(problems, g.AllowedHosts[i].validate(fmt.Sprintf("gateway.allowedHosts[%d]", i))...)
 	}
 	if g.HTTPRoute == nil {
 		return problems

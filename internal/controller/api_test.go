@@ -55,6 +55,10 @@ var _ = Describe("The API server", func() {
 		Entry("http with a schedule", trigger(func(s *v1alpha1.TriggerSpec) {
 			s.Cron = &v1alpha1.CronTrigger{Schedule: "* * * * *"}
 		}), "cron must be set for type cron, and for no other"),
+		// So hosts that mean the same are the same text, and the older Trigger has it.
+		Entry("host in upper case", testutil.MakeTrigger("t", "default", "f").Host("Login.example.com").Obj(), "spec.http.host"),
+		Entry("host with a dot at its end", testutil.MakeTrigger("t", "default", "f").Host("login.example.com.").Obj(), "spec.http.host"),
+		Entry("host with a wildcard", testutil.MakeTrigger("t", "default", "f").Host("*.example.com").Obj(), "spec.http.host"),
 		Entry("unknown type", trigger(func(s *v1alpha1.TriggerSpec) { s.Type = "kafka" }), "Unsupported value"),
 	)
 

@@ -126,6 +126,7 @@ func sortedEnv(env map[string]string) []string {
 func (r *FunctionReconciler) dependencyImage(
 	ctx context.Context, s *functionScope, build dependencyBuild, target string,
 ) (string, error) {
+	s.keepInQueue(naming.BuildJob(build.key))
 	if err := r.claims.claim(ctx, s.now, imageClaim(target)); err != nil {
 		return "", err
 	}
@@ -145,12 +146,11 @@ func (r *FunctionReconciler) dependencyImage(
 
 // runBuild takes the build Job one step further. It always returns an error, which says how far the build is.
 func (r *FunctionReconciler) runBuild(ctx context.Context, s *functionScope, build dependencyBuild, target string) error {
-	jobs := &batchv1.JobList{}
-	if err := r.List(ctx, jobs, client.InNamespace(r.Config.Builds.Namespace),
-		client.MatchingLabels(resources.ComponentLabels(resources.ComponentBuild))); err != nil {
-		return fmt.Errorf("listing the builds: %w", err)
+	jobs, err := r.builds(ctx, r.Client)
+	if err != nil {
+		return err
 	}
-	job := jobNamed(jobs.Items, naming.BuildJob(build.key))
+	job := jobNamed(jobs, naming.BuildJob(build.key))
 	pods := &corev1.PodList{}
 	if job != nil {
 		if err := r.List(ctx, pods, client.InNamespace(job.Namespace),
@@ -162,11 +162,33 @@ func (r *FunctionReconciler) runBuild(ctx context.Context, s *functionScope, bui
 	if err != nil {
 		return err
 	}
-	step := plan.NextBuildStep(plan.BuildState{
-		Job: job, Pods: pods.Items, Jobs: jobs.Items, MaxConcurrent: r.Config.Builds.MaxConcurrent,
+	state := plan.BuildState{
+		Namespace: s.fn.Namespace,
+		Job:       job, Pods: pods.Items, Jobs: jobs, MaxConcurrent: r.Config.Builds.MaxConcurrent,
 		Refused: refused, Attempts: r.known.attempts(build.key), Now: s.now, RetryAsked: r.retryAsked(s.fn, job),
-	})
+	}
+	step := plan.NextBuildStep(state)
+	if step.Action == plan.BuildStart {
+		// The cache may not have seen yet that a slot was taken, or that a Job whose turn comes first was queued. So builds are
+		// started one after the other, by what the API server says.
+		r.starting.Lock()
+		defer r.starting.Unlock()
+		if state.Jobs, err = r.builds(ctx, r.APIReader); err != nil {
+			return err
+		}
+		step = plan.NextBuildStep(state)
+	}
 	return r.takeBuildStep(ctx, s, build, target, job, step)
+}
+
+// builds lists the builds of all Functions.
+func (r *FunctionReconciler) builds(ctx context.Context, reader client.Reader) ([]batchv1.Job, error) {
+	jobs := &batchv1.JobList{}
+	if err := reader.List(ctx, jobs, client.InNamespace(r.Config.Builds.Namespace),
+		client.MatchingLabels(resources.ComponentLabels(resources.ComponentBuild))); err != nil {
+		return nil, fmt.Errorf("listing the builds: %w", err)
+	}
+	return jobs.Items, nil
 }
 
 // retryAsked returns the value of the annotation by which the user asks for another attempt. What was done already counts
@@ -192,7 +214,7 @@ func (r *FunctionReconciler) takeBuildStep(ctx context.Context, s *functionScope
 ) error {
 	switch step.Action {
 	case plan.BuildCreate:
-		return r.createBuild(ctx, s, build, target)
+		return r.createBuild(ctx, s, build, target, step.Round)
 	case plan.BuildStart:
 		r.noteAsked(s.fn, job)
 		return r.startBuild(ctx, s, build, job)
@@ -237,11 +259,15 @@ func heldBuild(step plan.BuildStep) error {
 	}
 }
 
-func (r *FunctionReconciler) createBuild(ctx context.Context, s *functionScope, build dependencyBuild, target string) error {
+func (r *FunctionReconciler) createBuild(
+	ctx context.Context, s *functionScope, build dependencyBuild, target string, round int,
+) error {
 	if err := r.storeOnce(ctx, s.fn.Namespace, build.context); err != nil {
 		return err
 	}
-	job := resources.BuildJob(s.fn, r.buildOptions(s, build, target))
+	options := r.buildOptions(s, build, target)
+	options.Round = round
+	job := resources.BuildJob(s.fn, options)
 	if err := r.Create(ctx, job, client.FieldOwner(v1alpha1.FieldOwnerController)); client.IgnoreAlreadyExists(err) != nil {
 		return fmt.Errorf("creating the build: %w", err)
 	}

@@ -5,6 +5,7 @@ package controller
 import (
 	"cmp"
 	"context"
+	"sync"
 	"time"
 
 	"k8s.io/client-go/tools/events"
@@ -50,6 +51,8 @@ type FunctionReconciler struct {
 	scaler *autoscaler
 	// passTimeout is that of the package when it is 0.
 	passTimeout time.Duration
+	// starting is held while a build is started.
+	starting sync.Mutex
 }
 
 var _ reconcile.Reconciler = (*FunctionReconciler)(nil)
@@ -100,6 +103,9 @@ func (r *FunctionReconciler) Reconcile(ctx context.Context, req ctrl.Request) (c
 		r.removeOldMirrors,
 		r.tellSourceFault,
 	)
+	if left := r.leaveQueues(ctx, s, err); err == nil {
+		err = left
+	}
 	return r.finish(ctx, s, err)
 }
 

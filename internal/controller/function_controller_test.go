@@ -607,6 +607,80 @@ var _ = Describe("A Function with dependencies", Serial, func() {
 		}
 	})
 
+	It("keeps its image apart from another namespace's code in the same repository", func(ctx SpecContext) {
+		namespace := newNamespace(ctx)
+		other := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace + "-b"}}
+		Expect(k8sClient.Create(ctx, other)).To(Succeed())
+		code := testutil.MakeFunction("b-deps", namespace).File("handler.py", pythonHandler).Obj()
+		user := node("web", other.Name, "shared-repository")
+		repository := naming.DependencyRepository(platformS.registryHost, other.Name)
+		Expect(naming.CodeRepository(platformS.registryHost, namespace, code.Name)).To(Equal(repository))
+		Expect(k8sClient.Create(ctx, code)).To(Succeed())
+		rollOut(ctx, code)
+		readyIs(ctx, code, "True/Ready")
+		Expect(k8sClient.Create(ctx, user)).To(Succeed())
+		job := buildOf(ctx, user)
+		Eventually(started(ctx, job)).Should(BeTrue())
+		succeed(ctx, job)
+		rollOut(ctx, user)
+		readyIs(ctx, user, "True/Ready")
+		base := get(ctx, user).Status.History[0].Base
+		Expect(base).To(HavePrefix(repository + "@"))
+		Expect(tagsOf(ctx, repository)).To(HaveLen(2))
+		Expect(get(ctx, code).Status.Image).To(HavePrefix(repository + "@"))
+		Expect(exists(ctx, get(ctx, code).Status.Image)).To(BeTrue())
+		thief := testutil.MakeFunction("thief", namespace).Obj()
+		thief.Spec.Source.Image = &v1alpha1.ImageSource{Ref: base}
+		Expect(k8sClient.Create(ctx, thief)).To(Succeed())
+		readyIs(ctx, thief, "False/SourceNotFound")
+	})
+
+	positionIs := func(ctx context.Context, fn *v1alpha1.Function, position int) {
+		GinkgoHelper()
+		Eventually(func() string { return meta.FindStatusCondition(get(ctx, fn).Status.Conditions, "Ready").Message }).
+			Should(ContainSubstring("position %d;", position))
+	}
+
+	It("lets another namespace's build come before a queue of builds", func(ctx SpecContext) {
+		hog, shop := newNamespace(ctx), newNamespace(ctx)
+		fns, jobs := []*v1alpha1.Function{}, []*batchv1.Job{}
+		for i, namespace := range []string{hog, hog, hog, shop} {
+			fn := node(fmt.Sprintf("fair-%d", i), namespace, fmt.Sprintf("fair-%d", i))
+			Expect(k8sClient.Create(ctx, fn)).To(Succeed())
+			DeferCleanup(func(ctx SpecContext) { Expect(k8sClient.Delete(ctx, fn)).To(Succeed()) })
+			fns, jobs = append(fns, fn), append(jobs, buildOf(ctx, fn))
+		}
+		Eventually(started(ctx, jobs[0])).Should(BeTrue())
+		positionIs(ctx, fns[3], 1)
+		positionIs(ctx, fns[1], 2)
+		positionIs(ctx, fns[2], 3)
+		order := []int{0, 3, 1, 2}
+		for i, next := range order[1:] {
+			succeed(ctx, jobs[order[i]])
+			Eventually(started(ctx, jobs[next])).Should(BeTrue(), "build of function %d", next)
+		}
+		succeed(ctx, jobs[2])
+	})
+
+	It("leaves the queue when it wants another build or none, and keeps no place in it", func(ctx SpecContext) {
+		namespace := newNamespace(ctx)
+		first, changed := node("first", namespace, "queue-one"), node("changed", namespace, "queue-two")
+		faulty, last := node("faulty", namespace, "queue-three"), node("last", namespace, "queue-four")
+		for _, fn := range []*v1alpha1.Function{first, changed, faulty, last} {
+			Expect(k8sClient.Create(ctx, fn)).To(Succeed())
+			buildOf(ctx, fn)
+		}
+		positionIs(ctx, last, 3)
+		change(ctx, changed, func(f *v1alpha1.Function) { delete(f.Spec.Source.Inline.Files, "package.json") })
+		change(ctx, faulty, func(f *v1alpha1.Function) {
+			f.Spec.Source = v1alpha1.FunctionSource{ConfigMap: &v1alpha1.ConfigMapSource{Name: "none"}}
+		})
+		positionIs(ctx, last, 1)
+		succeed(ctx, buildOf(ctx, first))
+		Eventually(started(ctx, buildOf(ctx, last))).Should(BeTrue())
+		succeed(ctx, buildOf(ctx, last))
+	})
+
 	It("gives the build the files of a Secret for private indexes, and takes them away with it", func(ctx SpecContext) {
 		namespace := newNamespace(ctx)
 		fn := node("private", namespace, "private-package")

@@ -54,6 +54,9 @@ func (r *FunctionReconciler) gitCode(ctx context.Context, s *functionScope) (*co
 	if err != nil {
 		return nil, err
 	}
+	for i := range state.Jobs {
+		s.keepInQueue(state.Jobs[i].Name) // what is of no use, the step removes
+	}
 	if err := r.takeGitStep(ctx, s, step, credentials); err != nil {
 		return nil, err
 	}
@@ -173,7 +176,8 @@ func (r *FunctionReconciler) gitState(
 ) (plan.GitState, error) {
 	source := s.fn.Spec.Source.Git
 	state := plan.GitState{
-		Source: gitSourceKey(source), Inputs: gitInputs(s.fn, credentials),
+		Namespace: s.fn.Namespace,
+		Source:    gitSourceKey(source), Inputs: gitInputs(s.fn, credentials),
 		RetryAsked: s.fn.Annotations[v1alpha1.AnnotationReconcileAt], Pinned: plan.IsWholeCommit(source.Revision),
 		Known: knownGitCode(s), MaxConcurrent: r.Config.Git.MaxConcurrent, Interval: r.gitInterval(source), Now: s.now,
 	}
@@ -182,12 +186,10 @@ func (r *FunctionReconciler) gitState(
 	if err := r.List(ctx, all, namespace, client.MatchingLabels(resources.ComponentLabels(resources.ComponentGit))); err != nil {
 		return state, fmt.Errorf("listing the fetches: %w", err)
 	}
+	state.AllJobs = all.Items
 	for i := range all.Items {
 		if job := &all.Items[i]; owns(job, string(s.fn.UID)) {
 			state.Jobs = append(state.Jobs, *job)
-		}
-		if !plan.Finished(&all.Items[i]) {
-			state.Running++
 		}
 	}
 	if len(state.Jobs) == 0 {
@@ -224,12 +226,13 @@ func (r *FunctionReconciler) takeGitStep(
 	job := step.Start
 	if step.Create != nil {
 		job = resources.GitJob(s.fn, r.gitOptions(s, *step.Create, credentials))
+		s.keepInQueue(job.Name)
 		// A cache that lags behind leads here twice; the name is the same then.
 		err := r.Create(ctx, job, client.FieldOwner(v1alpha1.FieldOwnerController))
 		if client.IgnoreAlreadyExists(err) != nil {
 			return fmt.Errorf("creating the fetch: %w", err)
 		}
-		if err != nil {
+		if err != nil || step.Create.Queued {
 			job = nil
 		}
 	}
@@ -302,6 +305,8 @@ func (r *FunctionReconciler) gitOptions(
 		Sequence:          fetch.Sequence,
 		Attempt:           fetch.Attempt,
 		Known:             fetch.Known,
+		Round:             fetch.Round,
+		Queued:            fetch.Queued,
 		CredentialFiles:   slices.Sorted(maps.Keys(credentials)),
 		BuilderImage:      cfg.Builds.BuilderImage,
 		ImagePullSecret:   cfg.Builds.ImagePullSecretName,

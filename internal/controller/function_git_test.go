@@ -5,6 +5,7 @@ package controller
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"maps"
 	"net/http/httptest"
 	"os"
@@ -318,6 +319,53 @@ var _ = Describe("A Function from a git repository", func() {
 		readyIs(ctx, fn, "True/Ready")
 		Expect(get(ctx, fn).Status.SourceRevision).To(BeEmpty())
 		Eventually(func() int { return len(fetchesOf(ctx, fn)) }).Should(BeZero(), "the record of the repository stays")
+	})
+
+	It("comes before a queue of fetches of another namespace", func(ctx SpecContext) {
+		host := startGitHost()
+		host.Commit(map[string]string{"handler.py": pythonHandler})
+		hog, shop := newNamespace(ctx), newNamespace(ctx)
+		fns := []*v1alpha1.Function{}
+		for i, namespace := range []string{hog, hog, hog, hog, shop} { // two run at once
+			fn := testutil.MakeFunction(fmt.Sprintf("fair-%d", i), namespace).Git(host.url).Obj()
+			Expect(k8sClient.Create(ctx, fn)).To(Succeed())
+			DeferCleanup(func(ctx SpecContext) { Expect(k8sClient.Delete(ctx, fn)).To(Succeed()) })
+			Eventually(func() int { return len(fetchesOf(ctx, fn)) }).Should(Equal(1))
+			fns = append(fns, fn)
+		}
+		suspended := func(fn *v1alpha1.Function) func() bool {
+			return func() bool { return ptr.Deref(fetchesOf(ctx, fn)[0].Spec.Suspend, false) }
+		}
+		for _, fn := range fns[2:] {
+			Expect(suspended(fn)()).To(BeTrue(), fn.Name)
+			Eventually(func() string { return conditionMessage(ctx, fn, "SourceReady") }).Should(ContainSubstring("2 run at once"))
+		}
+		for i, next := range []int{4, 2, 3} {
+			runFetch(ctx, fns[[]int{0, 1, 4}[i]])
+			Eventually(suspended(fns[next])).Should(BeFalse(), "fetch of function %d", next)
+		}
+		runFetch(ctx, fns[2])
+		runFetch(ctx, fns[3])
+	})
+
+	It("keeps no place in the queue of fetches while its Secret is missing", func(ctx SpecContext) {
+		host := startGitHost()
+		host.Commit(map[string]string{"handler.py": pythonHandler})
+		namespace := newNamespace(ctx)
+		fns := []*v1alpha1.Function{}
+		for i := range 4 {
+			fn := testutil.MakeFunction(fmt.Sprintf("queue-%d", i), namespace).Git(host.url).Obj()
+			Expect(k8sClient.Create(ctx, fn)).To(Succeed())
+			DeferCleanup(func(ctx SpecContext) { Expect(k8sClient.Delete(ctx, fn)).To(Succeed()) })
+			Eventually(func() int { return len(fetchesOf(ctx, fn)) }).Should(Equal(1))
+			fns = append(fns, fn)
+		}
+		change(ctx, fns[2], func(f *v1alpha1.Function) { f.Spec.Source.Git.SecretName = "none" })
+		readyIs(ctx, fns[2], "False/ConfigMissing")
+		Eventually(func() int { return len(fetchesOf(ctx, fns[2])) }).Should(BeZero())
+		runFetch(ctx, fns[0])
+		runFetch(ctx, fns[3])
+		runFetch(ctx, fns[1])
 	})
 
 	It("is fetched again when its code is lost", func(ctx SpecContext) {

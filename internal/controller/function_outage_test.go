@@ -28,7 +28,7 @@ import (
 func uploadedFunction(ctx context.Context, name, namespace string) *v1alpha1.Function {
 	GinkgoHelper()
 	packed, err := archive.FromFiles(map[string]string{"handler.py": pythonHandler + "# " + namespace + " " + name},
-		archive.Options{Prefix: codePrefix})
+		archive.Options{Prefix: archive.CodePrefix})
 	Expect(err).NotTo(HaveOccurred())
 	Expect(platformS.store.Put(ctx, objectstore.CodeKey(namespace, packed.Digest), bytes.NewReader(packed.Data),
 		int64(len(packed.Data)), nil)).To(Succeed())

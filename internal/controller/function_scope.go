@@ -57,6 +57,8 @@ type functionScope struct {
 	sourceNote outcome
 	// lookAgain is when a pass without a fault is to be followed by another, or 0.
 	lookAgain time.Duration
+	// inQueue are the names of the builds and fetches that the pass has asked for.
+	inQueue []string
 	// mirrors maps what the Function refers to, to the names of the copies.
 	mirrors map[resources.Source]string
 	// revision is the revision of the wanted pods, empty until the phases came that far.
@@ -97,6 +99,11 @@ func (s *functionScope) lookAgainAfter(after time.Duration) {
 	if after > 0 && (s.lookAgain == 0 || after < s.lookAgain) {
 		s.lookAgain = after
 	}
+}
+
+// keepInQueue says that builds or fetches are wanted, in case that they wait for a slot.
+func (s *functionScope) keepInQueue(jobs ...string) {
+	s.inQueue = append(s.inQueue, jobs...)
 }
 
 func (s *functionScope) succeed(condition, reason, message string) {

@@ -53,7 +53,8 @@ func (r *FunctionReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		WatchesMetadata(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(r.functionsReferringTo(resources.SourceConfigMap))).
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.functionsOfDeployNamespace)).
 		Watches(&networkingv1.NetworkPolicy{}, handler.EnqueueRequestsFromMapFunc(r.functionsOfDeployNamespace)).
-		Watches(&batchv1.Job{}, handler.EnqueueRequestsFromMapFunc(functionsForBuild(mgr.GetClient()))).
+		Watches(&batchv1.Job{}, handler.EnqueueRequestsFromMapFunc(
+			functionsForBuild(mgr.GetClient(), r.Config.Git.MaxConcurrent, r.Clock.Now))).
 		WithOptions(controllerOptions(functionWorkers)).
 		Build(r)
 	if err != nil {

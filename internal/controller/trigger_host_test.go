@@ -48,10 +48,15 @@ func newHostReconciler(t *testing.T, gateway config.Gateway, objects ...client.O
 	}
 }
 
-// pass makes a pass over a Trigger and returns what it left.
+// pass makes a pass over a Trigger of the namespace shop and returns what it left.
 func pass(t *testing.T, r *TriggerReconciler, name string) *v1alpha1.Trigger {
 	t.Helper()
-	key := client.ObjectKey{Namespace: "shop", Name: name}
+	return passIn(t, r, "shop", name)
+}
+
+func passIn(t *testing.T, r *TriggerReconciler, namespace, name string) *v1alpha1.Trigger {
+	t.Helper()
+	key := client.ObjectKey{Namespace: namespace, Name: name}
 	if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: key}); err != nil {
 		t.Fatal(err)
 	}
@@ -139,5 +144,47 @@ func TestHTTPRouteInsteadOfIngress(t *testing.T) {
 	}
 	if after := pass(t, r, "web"); after.Name != "" {
 		t.Error("the Trigger is still there")
+	}
+}
+
+func TestHostThatIsNotAllowedAnyMore(t *testing.T) {
+	t.Parallel()
+	const host = "login.example.com"
+	squatter := aged(testutil.MakeTrigger("squatter", "shop", "cart").Host(host), 2*time.Hour)
+	owner := aged(testutil.MakeTrigger("owner", "shop", "cart").Host(host), time.Hour)
+	owner.Namespace = "ops"
+	fn := readyFn.DeepCopy()
+	fn.Namespace = "ops"
+	for name, gateway := range map[string]config.Gateway{
+		"Ingress":   {ExternalURL: "https://fn.example.com"},
+		"HTTPRoute": {ExternalURL: "https://fn.example.com", HTTPRoute: &config.HTTPRoute{ParentRefs: []config.ParentRef{{Name: "public"}}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newHostReconciler(t, gateway, readyFn.DeepCopy(), fn.DeepCopy(), squatter.DeepCopy(), owner.DeepCopy())
+			routes := func() int {
+				n := countOf(t.Context(), t, r, &networkingv1.IngressList{})
+				if gateway.HTTPRoute != nil {
+					n += countOf(t.Context(), t, r, httpRouteList())
+				}
+				return n
+			}
+			if after := pass(t, r, "squatter"); after.Status.Host != host || routes() != 1 {
+				t.Fatalf("without a list it has host %q, and there are %d routes", after.Status.Host, routes())
+			}
+			r.Config.Gateway.AllowedHosts = []config.AllowedHost{{Host: "*.example.com", Namespaces: []string{"ops"}}}
+			after := pass(t, r, "squatter")
+			c := triggerCondition(after, v1alpha1.ConditionReady)
+			if c.Reason != v1alpha1.ReasonHostConflict || !strings.Contains(c.Message, "gateway.allowedHosts") {
+				t.Errorf("it is %s: %s", c.Reason, c.Message)
+			}
+			if after.Status.Host+after.Status.URL != "" || routes() != 0 {
+				t.Errorf("it keeps host %q, URL %q, and there are %d routes", after.Status.Host, after.Status.URL, routes())
+			}
+			// The older claim keeps the host from nobody who may have it.
+			if after := passIn(t, r, "ops", "owner"); after.Status.Host != host || routes() != 1 {
+				t.Errorf("the owner has host %q, and there are %d routes", after.Status.Host, routes())
+			}
+		})
 	}
 }

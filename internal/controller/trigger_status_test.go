@@ -236,7 +236,7 @@ func TestTriggerHost(t *testing.T) {
 func TestReservedHost(t *testing.T) {
 	t.Parallel()
 	gateway := config.Gateway{
-		Namespace: "sless-system", ServiceName: "sless-gateway", ExternalURL: "https://Fn.example.com:8443", FunctionDomain: "run.example.com",
+		Namespace: "sless-system", ServiceName: "sless-gateway", ExternalURL: "https://Fn.example.com.:8443", FunctionDomain: "run.example.com",
 	}
 	for host, want := range map[string]string{
 		"cart.example.com":                   "",
@@ -254,6 +254,30 @@ func TestReservedHost(t *testing.T) {
 		got := reservedHost(testutil.MakeTrigger("web", "shop", "cart").Host(host).Obj(), host, gateway)
 		if (got == "") != (want == "") || !strings.Contains(got, want) {
 			t.Errorf("reservedHost(%s) = %q, want %q", host, got, want)
+		}
+	}
+}
+
+func TestReservedHostByTheListOfAllowedOnes(t *testing.T) {
+	t.Parallel()
+	gateway := config.Gateway{
+		Namespace: "sless-system", ServiceName: "sless-gateway", ExternalURL: "https://fn.example.com", FunctionDomain: "run.example.com",
+		AllowedHosts: []config.AllowedHost{{Host: "*.shop.example.com", Namespaces: []string{"shop"}}, {Host: "*.example.com", Namespaces: []string{"ops"}}},
+	}
+	const notAllowed = "gateway.allowedHosts"
+	for _, tc := range []struct{ namespace, host, want string }{
+		{"shop", "a.shop.example.com", ""},
+		{"shop", "login.example.com", notAllowed},
+		{"bank", "a.shop.example.com", notAllowed},
+		{"bank", "cart-bank.run.example.com", ""}, // its own in the domain of functions needs no entry
+		{"ops", "login.example.com", ""},
+		// The list gives nobody what nobody may have.
+		{"ops", "fn.example.com", "own address"},
+		{"ops", "cart-shop.run.example.com", "domain of functions"},
+	} {
+		got := reservedHost(testutil.MakeTrigger("web", tc.namespace, "cart").Host(tc.host).Obj(), tc.host, gateway)
+		if (got == "") != (tc.want == "") || !strings.Contains(got, tc.want) {
+			t.Errorf("reservedHost(%s in %s) = %q, want %q", tc.host, tc.namespace, got, tc.want)
 		}
 	}
 }

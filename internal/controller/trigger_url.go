@@ -30,10 +30,12 @@ func pathURL(namespace, name string, gateway config.Gateway) string {
 }
 
 // reservedHost says why no Trigger, or not this one, may have a host; it returns nothing when it may. A Trigger that had the
-// gateway's own host would get the calls of everybody else: those from outside, and those of cron Triggers.
+// gateway's own host would get the calls of everybody else: those from outside, and those of cron Triggers. One that had a
+// host of another tenant, or of another service behind the same Ingress controller, would get the calls of that. The host is
+// in lower case and without a dot at its end: the schema of Triggers takes no other.
 func reservedHost(t *v1alpha1.Trigger, host string, gateway config.Gateway) string {
 	service := gateway.ServiceName + "." + gateway.Namespace
-	if u, err := url.Parse(gateway.ExternalURL); err == nil && host == strings.ToLower(u.Hostname()) {
+	if u, err := url.Parse(gateway.ExternalURL); err == nil && host == strings.TrimSuffix(strings.ToLower(u.Hostname()), ".") {
 		return "is the gateway's own address"
 	}
 	if host == service || strings.HasPrefix(host, service+".") {
@@ -41,6 +43,9 @@ func reservedHost(t *v1alpha1.Trigger, host string, gateway config.Gateway) stri
 	}
 	domain := gateway.FunctionDomain
 	if domain == "" || (host != domain && !strings.HasSuffix(host, "."+domain)) {
+		if !gateway.AllowsHost(t.Namespace, host) {
+			return "is not among those that gateway.allowedHosts, in the operator's configuration, allows this namespace"
+		}
 		return ""
 	}
 	if own := naming.FunctionHost(t.Namespace, t.Spec.FunctionRef.Name, domain); host != own {

@@ -5,6 +5,7 @@ package controller
 import (
 	"context"
 	"strings"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -20,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/naeel/sless/api/v1alpha1"
+	"github.com/naeel/sless/internal/controller/plan"
 	"github.com/naeel/sless/internal/controller/resources"
 )
 
@@ -61,11 +63,12 @@ func requestsOf(ctx context.Context, reader client.Reader, list client.ObjectLis
 	return requests
 }
 
-// functionsForBuild leads from a build to all Functions that its state may concern:
+// functionsForBuild leads from a build or fetch to all Functions that its state may concern:
 //   - the one that started it,
 //   - those of the same namespace that wait for a build, since they may share it,
-//   - those whose builds wait for a free slot.
-func functionsForBuild(reader client.Reader) func(context.Context, client.Object) []reconcile.Request {
+//   - those whose builds wait for a free slot, since their positions may have changed,
+//   - those whose turn it is to fetch, of so many fetches that may run at once.
+func functionsForBuild(reader client.Reader, maxFetches int, now func() time.Time) func(context.Context, client.Object) []reconcile.Request {
 	return func(ctx context.Context, obj client.Object) []reconcile.Request {
 		requests := functionForObject(ctx, obj)
 		namespace, _, ok := strings.Cut(obj.GetAnnotations()[v1alpha1.AnnotationOwner], "/")
@@ -81,14 +84,22 @@ func functionsForBuild(reader client.Reader) func(context.Context, client.Object
 				requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&functions.Items[i])})
 			}
 		}
-		jobs := &batchv1.JobList{}
-		if err := reader.List(ctx, jobs, client.InNamespace(obj.GetNamespace())); err != nil {
+		jobs, fetches := &batchv1.JobList{}, &batchv1.JobList{}
+		if err := reader.List(ctx, jobs, client.InNamespace(obj.GetNamespace()),
+			client.MatchingLabels(resources.ComponentLabels(resources.ComponentBuild))); err != nil {
 			return requests
 		}
 		for i := range jobs.Items {
 			if ptr.Deref(jobs.Items[i].Spec.Suspend, false) {
 				requests = append(requests, functionForObject(ctx, &jobs.Items[i])...)
 			}
+		}
+		if err := reader.List(ctx, fetches, client.InNamespace(obj.GetNamespace()),
+			client.MatchingLabels(resources.ComponentLabels(resources.ComponentGit))); err != nil {
+			return requests
+		}
+		for _, job := range plan.DueJobs(fetches.Items, maxFetches, now()) {
+			requests = append(requests, functionForObject(ctx, job)...)
 		}
 		return requests
 	}

@@ -71,12 +71,18 @@ func TenantNamespace(subject string) string {
 
 // CodeRepository returns the repository of a Function's images, flat, so that registries with two-level names work.
 // registryHost may hold a path.
+//
+// Names of repositories are ambiguous: ("a-b", "c") and ("a", "b-c") share one, and ("a", "b-deps") shares that of the
+// dependencies of "a-b". That does no harm, as long as nothing is concluded from the name of a repository alone: every tag is
+// a Key of the namespace and the content, so that none is taken by another; pods run digests; and the image's label
+// sless.io/namespace says whose it is.
 func CodeRepository(registryHost, namespace, name string) string {
 	return fmt.Sprintf("%s/%s%s-%s", registryHost, RepositoryPrefix, namespace, name)
 }
 
-// DependencyRepository returns the repository of the dependency images of a namespace. It is one per namespace, so that
-// Functions with the same dependencies share an image, and never one for two namespaces.
+// DependencyRepository returns the repository of the dependency images of a namespace. Functions of the namespace with the
+// same dependencies share an image. Two namespaces never share it for their dependencies, but one may share it with the code
+// of a Function of another: see CodeRepository.
 func DependencyRepository(registryHost, namespace string) string {
 	return fmt.Sprintf("%s/%s%s-deps", registryHost, RepositoryPrefix, namespace)
 }
@@ -102,7 +108,8 @@ func PublicPath(namespace, name string) string {
 	return "/fn/" + namespace + "/" + name
 }
 
-// FunctionHost returns the host name of a Function below the domain of functions.
+// FunctionHost returns the host name of a Function below the domain of functions. ("a-b", "c") and ("a", "b-c") have the same
+// one, which the older Trigger gets, as it gets any host.
 func FunctionHost(namespace, name, domain string) string {
 	return fit(name+"-"+namespace, maxLabel, namespace, name) + "." + domain
 }

@@ -75,6 +75,13 @@ func TestRepositories(t *testing.T) {
 	if got, want := DependencyRepository("reg:5000", "shop"), "reg:5000/sless-shop-deps"; got != want {
 		t.Errorf("DependencyRepository = %q, want %q", got, want)
 	}
+	if a, b := DependencyRepository("r", "a"), DependencyRepository("r", "a-deps"); a == b {
+		t.Errorf("two namespaces have the dependencies %q", a)
+	}
+	// What CodeRepository says of shared repositories.
+	if code, other := CodeRepository("r", "a", "b-deps"), DependencyRepository("r", "a-b"); code != other {
+		t.Errorf("%q and %q are two repositories", code, other)
+	}
 }
 
 func TestHashTellsPartsApart(t *testing.T) {

@@ -4,7 +4,6 @@
 package plan
 
 import (
-	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -41,6 +40,8 @@ const (
 
 // BuildState is what was seen of a build.
 type BuildState struct {
+	// Namespace is that of the Function.
+	Namespace string
 	// Job is the build's own Job, or nil.
 	Job *batchv1.Job
 	// Pods are the pods of Job.
@@ -64,6 +65,8 @@ type BuildStep struct {
 	Action  BuildAction
 	Reason  string
 	Message string
+	// Round is the round in the queue of the Job to create.
+	Round int
 	// After is when to look again, and for BuildSuspend the pause. 0 leaves it to the watches.
 	After time.Duration
 }
@@ -86,7 +89,7 @@ func NextBuildStep(state BuildState) BuildStep {
 	job := state.Job
 	switch {
 	case job == nil:
-		return BuildStep{Action: BuildCreate}
+		return BuildStep{Action: BuildCreate, Round: NextRound(state.Namespace, state.Jobs)}
 	case !job.DeletionTimestamp.IsZero():
 		return BuildStep{Action: BuildWait, Reason: v1alpha1.ReasonBuilding, Message: "an earlier build is being removed"}
 	case jobHas(job, batchv1.JobComplete):
@@ -110,7 +113,7 @@ func queuedStep(state BuildState) BuildStep {
 	if held := resources.HeldOf(state.Job); held.Until.After(state.Now) && !retryAsked(state) {
 		return BuildStep{Action: BuildHold, Reason: held.Reason, Message: held.Message, After: held.Until.Sub(state.Now)}
 	}
-	ahead := buildsAhead(state.Job, state.Jobs, state.Now)
+	ahead := queueOf(state.Jobs, state.Now).ahead(state.Job)
 	if ahead < state.MaxConcurrent {
 		return BuildStep{Action: BuildStart}
 	}
@@ -119,24 +122,6 @@ func queuedStep(state BuildState) BuildStep {
 		Message: fmt.Sprintf("waits for a free build slot, position %d; %d builds run at once",
 			ahead-state.MaxConcurrent+1, state.MaxConcurrent),
 	}
-}
-
-// buildsAhead counts the unfinished builds that were created before job. Names break ties. Those that pause take nobody's
-// place.
-func buildsAhead(job *batchv1.Job, jobs []batchv1.Job, now time.Time) int {
-	ahead := 0
-	for i := range jobs {
-		other := &jobs[i]
-		queued := ptr.Deref(other.Spec.Suspend, false)
-		if other.UID == job.UID || Finished(other) || queued && resources.HeldOf(other).Until.After(now) {
-			continue
-		}
-		order := cmp.Or(other.CreationTimestamp.Compare(job.CreationTimestamp.Time), strings.Compare(other.Name, job.Name))
-		if order < 0 || !queued {
-			ahead++
-		}
-	}
-	return ahead
 }
 
 // Finished tells whether a Job ended, in whatever way.

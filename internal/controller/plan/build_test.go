@@ -77,8 +77,12 @@ func TestNextBuildStep(t *testing.T) {
 		wantAction  BuildAction
 		wantReason  string
 		wantMessage string
+		wantRound   int
 	}{
 		"no job": {wantAction: BuildCreate},
+		"no job, and others run": {
+			state: BuildState{Namespace: "shop", Jobs: []batchv1.Job{*makeJob("a", of("bank"), round(4))}}, wantAction: BuildCreate, wantRound: 5,
+		},
 		"removed job": {
 			state: BuildState{Job: makeJob("own", func(j *batchv1.Job) {
 				j.DeletionTimestamp = new(metav1.NewTime(epoch))
@@ -183,9 +187,10 @@ func TestNextBuildStep(t *testing.T) {
 				tc.state.Now = epoch.Add(retryMax)
 			}
 			got := NextBuildStep(tc.state)
-			if got.Action != tc.wantAction || got.Reason != tc.wantReason || !strings.Contains(got.Message, tc.wantMessage) {
-				t.Errorf("NextBuildStep = %+v, want action %d, reason %q, message with %q",
-					got, tc.wantAction, tc.wantReason, tc.wantMessage)
+			if got.Action != tc.wantAction || got.Reason != tc.wantReason || !strings.Contains(got.Message, tc.wantMessage) ||
+				got.Round != tc.wantRound {
+				t.Errorf("NextBuildStep = %+v, want action %d, reason %q, message with %q, round %d",
+					got, tc.wantAction, tc.wantReason, tc.wantMessage, tc.wantRound)
 			}
 		})
 	}

@@ -11,6 +11,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/naeel/sless/api/v1alpha1"
@@ -38,13 +39,16 @@ type GitState struct {
 	Known GitCode
 	// Lost says that the known code is not in the object store any more.
 	Lost bool
+	// Namespace is that of the Function.
+	Namespace string
 	// Jobs are the fetches of this Function, Pods their pods.
 	Jobs []batchv1.Job
 	Pods []corev1.Pod
 	// Refused is why the API server refuses the pod of a fetch, or nil.
 	Refused *Fault
-	// Running is the number of fetches of all Functions that have not ended; MaxConcurrent is how many may run.
-	Running, MaxConcurrent int
+	// AllJobs are the fetches of all Functions; MaxConcurrent is how many may run.
+	AllJobs       []batchv1.Job
+	MaxConcurrent int
 	// Interval is the time between two looks at the repository; 0 means never.
 	Interval time.Duration
 	Now      time.Time
@@ -56,6 +60,9 @@ type GitFetch struct {
 	Sequence, Attempt int
 	// Known is the commit that need not be fetched again.
 	Known string
+	// Round is that of the Job in the queue. Queued says that it has to wait for its turn.
+	Round  int
+	Queued bool
 }
 
 // GitFault is why the last fetch failed.
@@ -75,7 +82,7 @@ type GitStep struct {
 	Waiting string
 	// Create is a fetch to start, or nil.
 	Create *GitFetch
-	// Start is a Job that waits for its credentials and authorities, or nil.
+	// Start is a Job whose turn it is and that waits for its credentials and authorities, or nil.
 	Start *batchv1.Job
 	// Remove names the Jobs that are of no use any more.
 	Remove []string
@@ -87,8 +94,8 @@ const (
 	// messageDelay is how long the pod of a Job that ended may take to be seen.
 	messageDelay = 10 * time.Second
 	messageAgain = time.Second
-	// slotAgain is when a fetch that finds no free slot is tried again.
-	slotAgain = 5 * time.Second
+	// slotAgain is when it is looked again whether a fetch has its turn, a net below the watches.
+	slotAgain = 30 * time.Second
 )
 
 // wholeCommit is a commit with all its digits.
@@ -125,18 +132,41 @@ func NextGitStep(state GitState) GitStep {
 	case !ok:
 	case delay > 0:
 		step.After = delay
-	case state.Running >= state.MaxConcurrent:
-		step.Waiting = fmt.Sprintf("waits for other fetches to end; %d run at once", state.MaxConcurrent)
-		step.After = slotAgain
 	default:
-		step.Create = &GitFetch{Sequence: jobs.last + 1, Attempt: attempt, Known: report.CommitOf(step.Code.Revision)}
+		step.Create = &GitFetch{
+			Sequence: jobs.last + 1, Attempt: attempt, Known: report.CommitOf(step.Code.Revision),
+			Round: NextRound(state.Namespace, state.AllJobs),
+		}
+		if step.Create.Queued = queuesUp(*step.Create, state); step.Create.Queued {
+			step.waitForTurn(state)
+		}
 	}
 	return step
+}
+
+// queuesUp tells whether a fetch that is to be made has to wait for its turn.
+func queuesUp(fetch GitFetch, state GitState) bool {
+	made := batchv1.Job{ObjectMeta: metav1.ObjectMeta{
+		CreationTimestamp: metav1.NewTime(state.Now), Annotations: map[string]string{v1alpha1.AnnotationOwner: state.Namespace + "/"},
+	}}
+	made.Spec.Suspend = new(true)
+	resources.SetRound(&made, fetch.Round)
+	return queueOf(append(slices.Clip(state.AllJobs), made), state.Now).ahead(&made) >= state.MaxConcurrent
+}
+
+// waitForTurn says that other fetches come first.
+func (s *GitStep) waitForTurn(state GitState) {
+	s.Waiting = fmt.Sprintf("waits for other fetches to end; %d run at once", state.MaxConcurrent)
+	s.After = slotAgain
 }
 
 // followFetch looks after a fetch that has not ended.
 func followFetch(step *GitStep, job *batchv1.Job, state GitState) {
 	if ptr.Deref(job.Spec.Suspend, false) {
+		if queueOf(state.AllJobs, state.Now).ahead(job) >= state.MaxConcurrent {
+			step.waitForTurn(state)
+			return
+		}
 		step.Start = job
 	}
 	if state.Refused != nil {

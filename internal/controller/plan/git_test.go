@@ -3,6 +3,7 @@
 package plan
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -93,8 +94,33 @@ func TestNextGitStep(t *testing.T) {
 	}{
 		"first fetch": {want: GitStep{Create: &GitFetch{Sequence: 1}}},
 		"no free slot": {
-			change: func(s *GitState) { s.Running = 2 },
-			want:   GitStep{Waiting: "waits for other fetches to end; 2 run at once", After: slotAgain},
+			change: func(s *GitState) { s.AllJobs = []batchv1.Job{*makeJob("a", of("bank")), *makeJob("b", of("bank"))} },
+			want: GitStep{
+				Waiting: "waits for other fetches to end; 2 run at once", After: slotAgain,
+				Create: &GitFetch{Sequence: 1, Round: 1, Queued: true},
+			},
+		},
+		"a free slot": {
+			change: func(s *GitState) {
+				s.AllJobs = []batchv1.Job{*makeJob("a", of("bank")), *makeJob("b", of("bank"), ended(batchv1.JobComplete, ""))}
+			},
+			want: GitStep{Create: &GitFetch{Sequence: 1, Round: 1}},
+		},
+		"the free slot is for one that waits longer": {
+			change: func(s *GitState) {
+				s.AllJobs = []batchv1.Job{*makeJob("a", of("bank")), *makeJob("b", of("bakery"), suspended, round(1))}
+			},
+			want: GitStep{
+				Waiting: "waits for other fetches to end; 2 run at once", After: slotAgain,
+				Create: &GitFetch{Sequence: 1, Round: 1, Queued: true},
+			},
+		},
+		"waits for its turn": {
+			jobs: []func(*GitState){fetchJob(1, func(j *batchv1.Job, _ *corev1.Pod) { j.Spec.Suspend = new(true) })},
+			change: func(s *GitState) {
+				s.AllJobs = slices.Concat(s.Jobs, []batchv1.Job{*makeJob("a", of("bank")), *makeJob("b", of("bank"))})
+			},
+			want: GitStep{Waiting: "waits for other fetches to end; 2 run at once", After: slotAgain},
 		},
 		"runs": {jobs: []func(*GitState){fetchJob(1)}},
 		"first result": {
@@ -325,7 +351,7 @@ func TestNextGitStep(t *testing.T) {
 
 func TestNextGitStepStartsAJobThatWaitsForItsSecret(t *testing.T) {
 	t.Parallel()
-	state := GitState{Source: "source", Inputs: "inputs", Now: gitNow}
+	state := GitState{Source: "source", Inputs: "inputs", MaxConcurrent: 1, Now: gitNow}
 	fetchJob(1, func(j *batchv1.Job, _ *corev1.Pod) { j.Spec.Suspend = new(true) })(&state)
 	if step := NextGitStep(state); step.Start == nil || step.Start.Name != "git-1" || step.Create != nil {
 		t.Errorf("got %+v", step)

@@ -56,6 +56,8 @@ type BuildOptions struct {
 	Namespace string
 	// Key is the hash of everything that the result depends on.
 	Key string
+	// Round is the Job's in the queue.
+	Round int
 	// ContextKey and ContextDigest find the build context in the object store.
 	ContextKey, ContextDigest string
 	// CodeKey and CodeDigest find the code, for a build that sees all of it. Otherwise they are empty.
@@ -122,7 +124,7 @@ func BuildJob(fn *v1alpha1.Function, opt BuildOptions) *batchv1.Job {
 	if at := fn.Annotations[v1alpha1.AnnotationReconcileAt]; at != "" {
 		annotations[v1alpha1.AnnotationReconcileAt] = at
 	}
-	return &batchv1.Job{
+	job := &batchv1.Job{
 		TypeMeta: metav1.TypeMeta{APIVersion: "batch/v1", Kind: "Job"},
 		ObjectMeta: metav1.ObjectMeta{
 			Name: naming.BuildJob(opt.Key), Namespace: opt.Namespace, Labels: labels, Annotations: annotations,
@@ -137,6 +139,8 @@ func BuildJob(fn *v1alpha1.Function, opt BuildOptions) *batchv1.Job {
 			},
 		},
 	}
+	SetRound(job, opt.Round)
+	return job
 }
 
 func buildPod(opt BuildOptions) corev1.PodSpec {

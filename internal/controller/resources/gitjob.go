@@ -63,6 +63,9 @@ type GitOptions struct {
 	Sequence, Attempt int
 	// Known is the commit that need not be fetched again, or empty.
 	Known string
+	// Round is the Job's in the queue. With Queued it is created suspended, and waits for its turn.
+	Round  int
+	Queued bool
 	// CredentialFiles are the files of the Secret of the Job's own name. A Job that has some is created suspended, since its
 	// Secret can only be made once it is there.
 	CredentialFiles []string
@@ -95,13 +98,13 @@ func GitJob(fn *v1alpha1.Function, opt GitOptions) *batchv1.Job {
 		annotations[v1alpha1.AnnotationReconcileAt] = asked
 	}
 	name := naming.GitJob(naming.Key(string(fn.UID), opt.Source, opt.Inputs, asked, strconv.Itoa(opt.Sequence)))
-	return &batchv1.Job{
+	job := &batchv1.Job{
 		TypeMeta: metav1.TypeMeta{APIVersion: "batch/v1", Kind: "Job"},
 		ObjectMeta: metav1.ObjectMeta{
 			Name: name, Namespace: opt.Namespace, Labels: labels, Annotations: annotations,
 		},
 		Spec: batchv1.JobSpec{
-			Suspend:               new(len(opt.CredentialFiles) > 0 || opt.StoreAuthority),
+			Suspend:               new(opt.Queued || len(opt.CredentialFiles) > 0 || opt.StoreAuthority),
 			BackoffLimit:          ptr.To[int32](0),
 			ActiveDeadlineSeconds: new(int64(opt.TimeoutSeconds) + gitStartSeconds),
 			Template: corev1.PodTemplateSpec{
@@ -110,6 +113,8 @@ func GitJob(fn *v1alpha1.Function, opt GitOptions) *batchv1.Job {
 			},
 		},
 	}
+	SetRound(job, opt.Round)
+	return job
 }
 
 func gitPod(fn *v1alpha1.Function, opt GitOptions, secret string) corev1.PodSpec {

@@ -30,7 +30,7 @@ func TestGitJobGolden(t *testing.T) {
 	t.Parallel()
 	testutil.Golden(t, "gitjob_plain", GitJob(gitFunction().Obj(), gitOptions()))
 	full := gitOptions()
-	full.Sequence, full.Attempt, full.Known = 7, 2, strings.Repeat("0", 40)
+	full.Sequence, full.Attempt, full.Known, full.Round = 7, 2, strings.Repeat("0", 40), 3
 	full.CredentialFiles, full.CABundleConfigMap = []string{"known_hosts", "identity"}, "ca-bundle"
 	asked := gitFunction().Annotation(v1alpha1.AnnotationReconcileAt, "now").Obj()
 	asked.Spec.Source.Git.URL, asked.Spec.Source.Git.Revision = "git@git.example.com:shop.git", "v1"
@@ -38,6 +38,15 @@ func TestGitJobGolden(t *testing.T) {
 	job := GitJob(asked, full)
 	testutil.Golden(t, "gitjob_full", job)
 	testutil.Golden(t, "gitjob_secret", BuildSecret(job, map[string][]byte{"identity": []byte("key")}))
+}
+
+func TestGitJobWaitsForItsTurn(t *testing.T) {
+	t.Parallel()
+	queued := gitOptions()
+	queued.Queued = true
+	if *GitJob(gitFunction().Obj(), gitOptions()).Spec.Suspend || !*GitJob(gitFunction().Obj(), queued).Spec.Suspend {
+		t.Error("only a fetch that is queued should be suspended")
+	}
 }
 
 // The name decides what is fetched once and what again.
@@ -52,6 +61,7 @@ func TestGitJobName(t *testing.T) {
 		"same":             {fn: gitFunction(), wantSame: true},
 		"attempt":          {fn: gitFunction(), change: func(o *GitOptions) { o.Attempt = 3 }, wantSame: true},
 		"known commit":     {fn: gitFunction(), change: func(o *GitOptions) { o.Known = "x" }, wantSame: true},
+		"place in a queue": {fn: gitFunction(), change: func(o *GitOptions) { o.Round, o.Queued = 3, true }, wantSame: true},
 		"other function":   {fn: gitFunction().UID("uid-2")},
 		"other source":     {fn: gitFunction(), change: func(o *GitOptions) { o.Source = "x" }},
 		"other credential": {fn: gitFunction(), change: func(o *GitOptions) { o.Inputs = "x" }},

@@ -81,7 +81,7 @@ func TestBuildJobGolden(t *testing.T) {
 	full := buildOptions()
 	full.InsecureRegistries = []string{"registry.example.com"}
 	full.PushSecret, full.CABundleConfigMap = "push", "ca-bundle"
-	full.IndexFiles = []string{".npmrc"}
+	full.IndexFiles, full.Round = []string{".npmrc"}, 12
 	full.Env = map[string]string{"NPM_CONFIG_REGISTRY": "https://npm.example.com"}
 	asked := testutil.MakeFunction("cart", "shop").UID("uid-1").Annotation(v1alpha1.AnnotationReconcileAt, "now").Obj()
 	testutil.Golden(t, "buildjob_full", BuildJob(asked, full))
