@@ -5,6 +5,7 @@ package controller
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync/atomic"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -196,6 +197,36 @@ var _ = Describe("A FunctionJob", func() {
 		end(ctx, runPod(ctx, second), corev1.PodSucceeded, `1`)
 		jobIs(ctx, fj, "Running 3 Running")
 		Eventually(func() string { return theJob(ctx, fj).Name }).Should(Equal(naming.Run("migrate", string(fj.UID), 3)))
+	})
+
+	It("ends whatever JSON the function returns", func(ctx SpecContext) {
+		fn := readyFunction(ctx, newNamespace(ctx))
+		results := map[string]string{
+			"too-large":  `{"factorial":1` + strings.Repeat("0", 309) + `}`,
+			"exponent":   "[1e999]",
+			"rounded":    "[18446744073709551616,1e-999]",
+			"twice":      `{"a":1,"a":2}`,
+			"surrogate":  `"\ud800"`,
+			"bytes":      "\"\xff\"",
+			"zero":       `{"\u0000":"\u0000"}`,
+			"deep-list":  strings.Repeat("[", 2048) + strings.Repeat("]", 2048),
+			"deep-value": strings.Repeat(`{"":`, 800) + "1" + strings.Repeat("}", 800),
+		}
+		for name, result := range results {
+			By(name)
+			fj := testutil.MakeFunctionJob(name, fn.Namespace, fn.Name).Run(1).Obj()
+			Expect(k8sClient.Create(ctx, fj)).To(Succeed())
+			end(ctx, runPod(ctx, theJob(ctx, fj)), corev1.PodSucceeded, result)
+			jobIs(ctx, fj, "Succeeded 1 Succeeded")
+			status := currentJob(ctx, fj).Status
+			if name == "too-large" || name == "exponent" {
+				Expect(status.ResultTruncated).To(Equal(new(true)))
+				Expect(status.Message).To(HavePrefix("the result holds a number that Kubernetes cannot store"))
+				Expect(status.Result).To(BeNil())
+			} else {
+				Expect(status.Result).NotTo(BeNil())
+			}
+		}
 	})
 
 	It("tells of attempts that fail, and of the last one's cause", func(ctx SpecContext) {

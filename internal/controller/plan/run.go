@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/utils/ptr"
 
 	"github.com/naeel/sless/api/v1alpha1"
@@ -28,7 +29,9 @@ const (
 	refusedAfter = 2 * time.Second
 	// resultTruncated begins the message of a run whose result is too long for one.
 	resultTruncated = "ResultTruncated"
-	reasonDeadline  = "DeadlineExceeded"
+	// unstorable is the message of a run whose result is JSON that Kubernetes does not take.
+	unstorable     = "the result holds a number that Kubernetes cannot store; the whole result is the last line of the log"
+	reasonDeadline = "DeadlineExceeded"
 )
 
 // runReasons are the words with which the watchdog begins the termination message of a run that failed.
@@ -105,7 +108,7 @@ type Run struct {
 	Reason, Message string
 	// Pod is the name of the pod of the last attempt that ended.
 	Pod string
-	// Result is JSON, or nil. Truncated is true when it was too long.
+	// Result is JSON, or nil. Truncated is true when it was too long, or is none that a status can hold.
 	Result    []byte
 	Truncated bool
 	// Unseen tells that the Job knows of an end that no pod shows. The pod is gone, or has not been heard of yet: Jobs and
@@ -185,10 +188,20 @@ func succeededRun(pod *corev1.Pod, attempts int32) Run {
 	case strings.HasPrefix(text, resultTruncated+": "):
 		_, run.Message = splitReason(text, "")
 		run.Truncated = true
-	case text != "null" && json.Valid([]byte(text)):
+	case text == "null" || !json.Valid([]byte(text)):
+	case storable(text):
 		run.Result = []byte(text)
+	default:
+		run.Truncated, run.Message = true, unstorable
 	}
 	return run
+}
+
+// storable tells whether the API server can read JSON. Its decoder knows no numbers beyond those of 64 bits, and a status that
+// it cannot read can never be written. Whatever else is JSON it reads in its own way.
+func storable(text string) bool {
+	var value any
+	return utiljson.Unmarshal([]byte(text), &value) == nil
 }
 
 // jobEnd tells what the Job controller says of the end.

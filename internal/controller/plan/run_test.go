@@ -174,6 +174,9 @@ func TestObserveRun(t *testing.T) {
 			want: Run{Attempts: 1, Ended: true, Succeeded: true, Pod: "a"}},
 		"long result": {job: runJob(0), pods: pods(attempt("a", corev1.PodSucceeded, endedWith(0, "Completed", "ResultTruncated: the result has 5002 bytes"))),
 			want: Run{Attempts: 1, Ended: true, Succeeded: true, Pod: "a", Message: "the result has 5002 bytes", Truncated: true}},
+		"a number beyond all of Kubernetes": {job: runJob(0), pods: pods(attempt("a", corev1.PodSucceeded, endedWith(0, "Completed", `{"a":[1e999]}`))),
+			want: Run{Attempts: 1, Ended: true, Succeeded: true, Pod: "a", Truncated: true,
+				Message: "the result holds a number that Kubernetes cannot store; the whole result is the last line of the log"}},
 		"succeeded at the second attempt": {job: runJob(1), pods: pods(attempt("b", corev1.PodSucceeded, later(time.Second), endedWith(0, "", "1")), failedOnce),
 			want: Run{Attempts: 2, Ended: true, Succeeded: true, Pod: "b", Result: []byte("1")}},
 		"failed for good": {job: runJob(0), pods: pods(failedOnce),
@@ -244,6 +247,35 @@ func TestObserveRun(t *testing.T) {
 			t.Parallel()
 			if diff := cmp.Diff(tc.want, ObserveRun(tc.job, tc.pods, runTime.Add(tc.at))); diff != "" {
 				t.Errorf("ObserveRun (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// What is called storable here is written by a real API server in the test of the controller.
+func TestStorable(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		text string
+		want bool
+	}{
+		"an exponent too large":    {text: "1e999"},
+		"a whole number too large": {text: "-1" + strings.Repeat("0", 400)},
+		"deep inside":              {text: `{"a":[1,{"b":1e309}]}`},
+		"the largest":              {text: "1.7976931348623157e308", want: true},
+		"beyond 64 bits":           {text: "[18446744073709551616,1e-999]", want: true},
+		"such a number as text":    {text: `"1e999"`, want: true},
+		"a key twice":              {text: `{"a":1,"a":2}`, want: true},
+		"half a character":         {text: `"\ud800"`, want: true},
+		"not UTF-8":                {text: "\"\xff\"", want: true},
+		"zero bytes":               {text: `{"\u0000":"\u0000"}`, want: true},
+		"as deep as 4 KiB can be":  {text: strings.Repeat("[", 2048) + strings.Repeat("]", 2048), want: true},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := storable(tc.text); got != tc.want {
+				t.Errorf("storable = %v, want %v", got, tc.want)
 			}
 		})
 	}
