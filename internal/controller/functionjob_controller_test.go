@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -49,6 +50,10 @@ func jobState(ctx context.Context, fj *v1alpha1.FunctionJob) func() string {
 		}
 		return fmt.Sprintf("%s %d %s", current.Status.Phase, current.Status.RunID, c.Reason)
 	}
+}
+
+func message(ctx context.Context, fj *v1alpha1.FunctionJob) func() string {
+	return func() string { return currentJob(ctx, fj).Status.Message }
 }
 
 func changeJob(ctx context.Context, fj *v1alpha1.FunctionJob, mutate func(*v1alpha1.FunctionJob)) {
@@ -190,10 +195,10 @@ var _ = Describe("A FunctionJob", func() {
 		second := theJob(ctx, fj)
 		By("growing it once more during the run: the next one waits, and takes the place of the old one")
 		changeJob(ctx, fj, func(j *v1alpha1.FunctionJob) { j.Spec.RunID = 3 })
-		Eventually(func() string { return currentJob(ctx, fj).Status.Message }).Should(Equal("run 3 waits until run 2 has ended"))
+		Eventually(message(ctx, fj)).Should(Equal("run 3 waits until run 2 has ended"))
 		first := runPod(ctx, second)
 		end(ctx, first, corev1.PodFailed, "HandlerFailed: handler.py line 3: ValueError: no luck")
-		Eventually(func() string { return currentJob(ctx, fj).Status.Message }).Should(ContainSubstring("run 3 waits"))
+		Eventually(message(ctx, fj)).Should(ContainSubstring("run 3 waits"))
 		end(ctx, runPod(ctx, second), corev1.PodSucceeded, `1`)
 		jobIs(ctx, fj, "Running 3 Running")
 		Eventually(func() string { return theJob(ctx, fj).Name }).Should(Equal(naming.Run("migrate", string(fj.UID), 3)))
@@ -235,7 +240,7 @@ var _ = Describe("A FunctionJob", func() {
 		Expect(k8sClient.Create(ctx, fj)).To(Succeed())
 		job := theJob(ctx, fj)
 		end(ctx, runPod(ctx, job), corev1.PodFailed, "HandlerFailed: handler.py line 3: ValueError: no luck")
-		Eventually(func() string { return currentJob(ctx, fj).Status.Message }).Should(
+		Eventually(message(ctx, fj)).Should(
 			Equal("attempt 2: HandlerFailed: handler.py line 3: ValueError: no luck"))
 		end(ctx, runPod(ctx, job), corev1.PodFailed, "HandlerTimeout: handler.handle did not end within 60s")
 		jobIs(ctx, fj, "Failed 1 HandlerTimeout")
@@ -243,6 +248,21 @@ var _ = Describe("A FunctionJob", func() {
 		Expect(current.Status.Attempts).To(BeEquivalentTo(2))
 		Expect(meta.IsStatusConditionTrue(current.Status.Conditions, v1alpha1.ConditionFailed)).To(BeTrue())
 		Expect(meta.IsStatusConditionTrue(current.Status.Conditions, v1alpha1.ConditionStalled)).To(BeTrue())
+	})
+
+	It("tells that the pod of another attempt is refused", func(ctx SpecContext) {
+		fn := readyFunction(ctx, newNamespace(ctx))
+		fj := testutil.MakeFunctionJob("refused", fn.Namespace, fn.Name).Run(1).Retries(1).Obj()
+		Expect(k8sClient.Create(ctx, fj)).To(Succeed())
+		job := theJob(ctx, fj)
+		pod := runPod(ctx, job)
+		end(ctx, pod, corev1.PodFailed, "HandlerFailed: handler.py line 3: ValueError: no luck")
+		Eventually(message(ctx, fj)).Should(HavePrefix("attempt 2: HandlerFailed: "))
+		refuseAt(ctx, job, `Error creating: pods "x" is forbidden: exceeded quota: small`, pod.CreationTimestamp,
+			metav1.NewTime(pod.CreationTimestamp.Add(10*time.Second)))
+		Eventually(message(ctx, fj)).Should(Equal(`attempt 2: QuotaExceeded: pods "x" is forbidden: exceeded quota: small`))
+		end(ctx, runPod(ctx, job), corev1.PodSucceeded, "1")
+		jobIs(ctx, fj, "Succeeded 1 Succeeded")
 	})
 
 	It("goes on with a run that a manager began and could not note", func(ctx SpecContext) {

@@ -84,7 +84,9 @@ func (r *FunctionJobReconciler) observeRun(ctx context.Context, s *functionJobSc
 			break
 		}
 	}
-	if run.LookAgain = max(run.LookAgain, plan.LookForRefusal(job, pods.Items, s.now)); run.Ended || run.LookAgain > 0 {
+	live := plan.LivePods(pods.Items)
+	run.LookAgain = max(run.LookAgain, plan.LookForRefusal(job, live, s.now))
+	if run.Ended || run.LookAgain > 0 || !plan.MayBeRefused(job, live) {
 		return run, nil
 	}
 	refused, err := refusal(ctx, r.APIReader, job, pods.Items)
@@ -93,7 +95,7 @@ func (r *FunctionJobReconciler) observeRun(ctx context.Context, s *functionJobSc
 	}
 	if refused != nil {
 		run.Reason, run.Message = refused.Reason, refused.Message
-	} else if plan.MayBeRefused(job, pods.Items) {
+	} else {
 		run.LookAgain = plan.PollRefusal(job, s.now)
 	}
 	return run, nil

@@ -165,8 +165,16 @@ func ObserveRun(job *batchv1.Job, pods []corev1.Pod, now time.Time) Run {
 	return run
 }
 
-// LookForRefusal returns how long to wait before the reason is looked for that a run has no pod, or 0 when that is now or
-// there is nothing to look for. Most pods come at once.
+// LivePods returns the pods of a run whose attempts have not ended.
+func LivePods(pods []corev1.Pod) []corev1.Pod {
+	return slices.DeleteFunc(slices.Clone(pods), func(pod corev1.Pod) bool {
+		ended, _ := attemptEnd(&pod)
+		return ended
+	})
+}
+
+// LookForRefusal returns how long to wait before the reason is looked for that a run has no live pod, or 0 when that is now
+// or there is nothing to look for. Most pods come at once.
 func LookForRefusal(job *batchv1.Job, pods []corev1.Pod, now time.Time) time.Duration {
 	if !MayBeRefused(job, pods) {
 		return 0

@@ -291,16 +291,18 @@ func TestLookForRefusal(t *testing.T) {
 		want time.Duration
 	}{
 		"Job not looked at yet": {job: runJob(0)},
-		"has a pod":             {job: started, pods: []corev1.Pod{attempt("a", corev1.PodPending)}},
-		"a moment without":      {job: started, at: time.Second, want: time.Second},
-		"too long without":      {job: started, at: 2 * time.Second},
-		"a clock behind":        {job: started, at: -time.Hour, want: 2 * time.Second},
-		"Job gone":              {},
+		"has a pod":             {job: started, at: time.Second, pods: []corev1.Pod{attempt("a", corev1.PodPending)}},
+		"has but ended pods": {job: started, at: time.Second, want: time.Second, pods: []corev1.Pod{
+			attempt("a", corev1.PodFailed), attempt("b", corev1.PodRunning, endedWith(1, "Error", ""))}},
+		"a moment without": {job: started, at: time.Second, want: time.Second},
+		"too long without": {job: started, at: 2 * time.Second},
+		"a clock behind":   {job: started, at: -time.Hour, want: 2 * time.Second},
+		"Job gone":         {},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := LookForRefusal(tc.job, tc.pods, runTime.Add(tc.at)); got != tc.want {
+			if got := LookForRefusal(tc.job, LivePods(tc.pods), runTime.Add(tc.at)); got != tc.want {
 				t.Errorf("LookForRefusal = %s, want %s", got, tc.want)
 			}
 		})
