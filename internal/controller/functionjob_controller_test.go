@@ -288,7 +288,7 @@ var _ = Describe("A FunctionJob", func() {
 		jobIs(ctx, fj, "Skipped 0 Skipped")
 		asked := currentJob(ctx, fj)
 		asked.Spec.RunID = 4
-		Expect(k8sClient.Create(ctx, resources.RunEvent(asked))).To(Succeed())
+		Expect(k8sClient.Create(ctx, resources.RunEvent(asked, string(fn.UID)))).To(Succeed())
 		changeJob(ctx, fj, func(j *v1alpha1.FunctionJob) { j.Spec.RunID = 4 })
 		jobIs(ctx, fj, "Failed 4 RunDeleted")
 		Eventually(count(ctx, fj, &corev1.SecretList{})).Should(BeZero())
@@ -302,7 +302,7 @@ var _ = Describe("A FunctionJob", func() {
 		jobIs(ctx, fj, "Running 5 Running")
 		Expect(theJob(ctx, fj).UID).To(Equal(job.UID))
 		event := &corev1.Secret{}
-		Expect(k8sClient.Get(ctx, client.ObjectKeyFromObject(resources.RunEvent(asked)), event)).To(Succeed())
+		Expect(k8sClient.Get(ctx, client.ObjectKeyFromObject(resources.RunEvent(asked, "")), event)).To(Succeed())
 	})
 
 	It("refuses to take over a Job that is not its own, and a name that derived names cannot hold", func(ctx SpecContext) {
@@ -358,6 +358,49 @@ var _ = Describe("A FunctionJob", func() {
 		Eventually(count(ctx, stopped, &batchv1.JobList{})).Should(BeZero())
 		Expect(currentJob(ctx, stopped).Status.Logs).To(BeNil())
 		Expect(jobState(ctx, lost)()).To(Equal("Failed 1 RunDeleted"))
+	})
+
+	It("lets no run begin beside the pod of one whose Job was deleted", func(ctx SpecContext) {
+		fn := readyFunction(ctx, newNamespace(ctx))
+		fj := testutil.MakeFunctionJob("beside", fn.Namespace, fn.Name).Run(1).Obj()
+		Expect(k8sClient.Create(ctx, fj)).To(Succeed())
+		jobIs(ctx, fj, "Running 1 Running")
+		pod := runPod(ctx, theJob(ctx, fj))
+		Expect(k8sClient.Delete(ctx, theJob(ctx, fj), client.PropagationPolicy(metav1.DeletePropagationBackground))).To(Succeed())
+		Eventually(message(ctx, fj)).Should(
+			Equal("RunDeleted: the Job of this run was deleted, and its pod " + pod.Name + " has not ended yet"))
+		changeJob(ctx, fj, func(j *v1alpha1.FunctionJob) { j.Spec.RunID = 2 })
+		Eventually(message(ctx, fj)).Should(Equal("run 2 waits until run 1 has ended"))
+		Consistently(count(ctx, fj, &batchv1.JobList{}), "1s").Should(BeZero())
+		Expect(jobState(ctx, fj)()).To(Equal("Running 1 Running"))
+		Expect(k8sClient.Delete(ctx, pod, client.GracePeriodSeconds(0))).To(Succeed())
+		jobIs(ctx, fj, "Running 2 Running")
+	})
+
+	It("that is stopped with its Function ends when its pod does, also when there is a Function of that name again", func(ctx SpecContext) {
+		fn := readyFunction(ctx, newNamespace(ctx))
+		stopped := testutil.MakeFunctionJob("stopped", fn.Namespace, fn.Name).Run(1).Obj()
+		late := testutil.MakeFunctionJob("late", fn.Namespace, fn.Name).Run(1).Obj()
+		pods := map[string]*corev1.Pod{}
+		for _, fj := range []*v1alpha1.FunctionJob{stopped, late} {
+			Expect(k8sClient.Create(ctx, fj)).To(Succeed())
+			jobIs(ctx, fj, "Running 1 Running")
+			pods[fj.Name] = runPod(ctx, theJob(ctx, fj))
+		}
+		Expect(k8sClient.Delete(ctx, fn)).To(Succeed())
+		const told = "FunctionNotFound: Function cart was deleted while the run went on, so the run was stopped"
+		for _, fj := range []*v1alpha1.FunctionJob{stopped, late} {
+			Eventually(message(ctx, fj)).Should(Equal(told + "; its pod has not ended yet"))
+			Expect(count(ctx, fj, &batchv1.JobList{})()).To(BeZero())
+		}
+		Eventually(func() bool { return apierrors.IsNotFound(k8sClient.Get(ctx, client.ObjectKeyFromObject(fn), fn)) }).Should(BeTrue())
+		again := testutil.MakeFunction(fn.Name, fn.Namespace).File("handler.py", pythonHandler).Obj()
+		Expect(k8sClient.Create(ctx, again)).To(Succeed())
+		Expect(k8sClient.Delete(ctx, pods["stopped"], client.GracePeriodSeconds(0))).To(Succeed())
+		jobIs(ctx, stopped, "Failed 1 FunctionNotFound")
+		Expect(message(ctx, stopped)()).To(Equal(told))
+		end(ctx, pods["late"], corev1.PodSucceeded, "1")
+		jobIs(ctx, late, "Succeeded 1 Succeeded")
 	})
 
 	It("runs a Function that is switched off, and is deleted when its time is over", func(ctx SpecContext) {

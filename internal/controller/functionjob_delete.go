@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -19,12 +18,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/naeel/sless/api/v1alpha1"
+	"github.com/naeel/sless/internal/controller/plan"
 	"github.com/naeel/sless/internal/controller/resources"
 	"github.com/naeel/sless/internal/naming"
 )
-
-// cancelTimeout bounds how long a deleted FunctionJob waits for its pod to end. A pod on a dead node never does.
-const cancelTimeout = 60 * time.Second
 
 // delete ends a run that goes on, removes everything that was made for the FunctionJob, and lets it go when no pod of it
 // runs any more. So a FunctionJob that is made anew never runs beside the old one.
@@ -40,13 +37,13 @@ func (r *FunctionJobReconciler) delete(ctx context.Context, fj *v1alpha1.Functio
 			return ctrl.Result{}, err
 		}
 	}
-	left := fj.DeletionTimestamp.Add(cancelTimeout).Sub(r.Clock.Now())
+	left := fj.DeletionTimestamp.Add(plan.StopTimeout).Sub(r.Clock.Now())
 	running, err := r.podsRun(ctx, fj)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	if running && left > 0 {
-		return ctrl.Result{RequeueAfter: min(left, cancelTimeout)}, nil
+		return ctrl.Result{RequeueAfter: min(left, plan.StopTimeout)}, nil
 	}
 	return ctrl.Result{}, removeFinalizer(ctx, r.Client, fj, v1alpha1.FinalizerFunctionJob)
 }

@@ -8,9 +8,7 @@ import (
 	"fmt"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -60,16 +58,14 @@ func (r *FunctionJobReconciler) adoptRun(ctx context.Context, s *functionJobScop
 	if err != nil {
 		return false, err
 	}
-	event := resources.RunEvent(s.fj)
 	if job == nil {
-		trace := &metav1.PartialObjectMetadata{}
-		trace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
-		found, err := find(ctx, r.Client, r.APIReader, client.ObjectKeyFromObject(event), trace)
-		if err != nil || !found || !owns(trace, string(s.fj.UID)) {
+		event, err := r.findEvent(ctx, s, s.fj.Spec.RunID)
+		if err != nil || event == nil {
 			return false, err
 		}
-		s.runID, s.began = s.fj.Spec.RunID, trace.CreationTimestamp.Time
+		s.runID, s.began = s.fj.Spec.RunID, event.CreationTimestamp.Time
 	} else {
+		event := resources.RunEvent(s.fj, job.Annotations[v1alpha1.AnnotationFunctionUID])
 		if err := r.createInput(ctx, event); err != nil {
 			return false, err
 		}
@@ -178,7 +174,7 @@ func (r *FunctionJobReconciler) createRun(
 	if err != nil {
 		return runRefused("Job "+klog.KObj(job).String(), err)
 	}
-	if err := r.createInput(ctx, resources.RunEvent(s.fj)); err != nil {
+	if err := r.createInput(ctx, resources.RunEvent(s.fj, string(fn.UID))); err != nil {
 		return err
 	}
 	s.begin(job, s.fj.Spec.RunID, s.now)

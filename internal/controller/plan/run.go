@@ -32,6 +32,8 @@ const (
 	// unstorable is the message of a run whose result is JSON that Kubernetes does not take.
 	unstorable     = "the result holds a number that Kubernetes cannot store; the whole result is the last line of the log"
 	reasonDeadline = "DeadlineExceeded"
+	// StopTimeout bounds how long a pod that was told to stop is waited for. One on a dead node never ends.
+	StopTimeout = 60 * time.Second
 )
 
 // runReasons are the words with which the watchdog begins the termination message of a run that failed.
@@ -111,8 +113,8 @@ type Run struct {
 	// Result is JSON, or nil. Truncated is true when it was too long, or is none that a status can hold.
 	Result    []byte
 	Truncated bool
-	// Unseen tells that the Job knows of an end that no pod shows. The pod is gone, or has not been heard of yet: Jobs and
-	// pods are watched apart.
+	// Unseen tells that the run has ended by its Job, or by the absence of that, and that no pod shows it. The pod is gone, or
+	// has not been heard of yet: Jobs and pods are watched apart.
 	Unseen bool
 	// LookAgain is when the run has to be looked at though nothing has changed, or 0.
 	LookAgain time.Duration
@@ -142,9 +144,7 @@ func ObserveRun(job *batchv1.Job, pods []corev1.Pod, now time.Time) Run {
 		run.Reason, run.Message = attemptFault(last)
 	}
 	if job == nil {
-		run.Attempts, run.Ended = failed, true
-		run.Reason, run.Message = v1alpha1.ReasonRunDeleted, "the Job of this run was deleted, and the run with it"
-		return run
+		return runWithoutJob(run, failed, current, now)
 	}
 	failed = max(failed, job.Status.Failed)
 	retries := ptr.Deref(job.Spec.BackoffLimit, 0)
@@ -162,6 +162,27 @@ func ObserveRun(job *batchv1.Job, pods []corev1.Pod, now time.Time) Run {
 	if wait := waitingFault(current, now, &run.LookAgain); wait != nil {
 		run.Reason, run.Message = wait.Reason, wait.Message
 	}
+	return run
+}
+
+// runWithoutJob tells how a run goes whose Job was deleted. It has ended when its pod has, or is given up: until then the
+// function works, and another run would work beside it.
+func runWithoutJob(run Run, failed int32, current *corev1.Pod, now time.Time) Run {
+	run.Reason, run.Attempts = v1alpha1.ReasonRunDeleted, failed
+	if current != nil {
+		run.Attempts++
+		left := StopTimeout
+		if !current.DeletionTimestamp.IsZero() {
+			left = min(current.DeletionTimestamp.Add(StopTimeout).Sub(now), StopTimeout)
+			run.LookAgain = max(left, 0)
+		}
+		if left > 0 {
+			run.Message = fmt.Sprintf("the Job of this run was deleted, and its pod %s has not ended yet", current.Name)
+			return run
+		}
+	}
+	run.Ended, run.Unseen = true, true
+	run.Message = "the Job of this run was deleted, and the run with it"
 	return run
 }
 

@@ -123,6 +123,11 @@ func later(d time.Duration) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.CreationTimestamp = metav1.NewTime(runTime.Add(d)) }
 }
 
+// stopsAt is a pod that was told to be gone by then.
+func stopsAt(d time.Duration) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.DeletionTimestamp = new(metav1.NewTime(runTime.Add(d))) }
+}
+
 func because(reason, message string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.Status.Reason, p.Status.Message = reason, message }
 }
@@ -238,7 +243,18 @@ func TestObserveRun(t *testing.T) {
 		"Job failed, its pod seen": {job: runJob(0, jobCondition(batchv1.JobFailed, "")), pods: pods(failedOnce),
 			want: Run{Attempts: 1, Ended: true, Pod: "a", Reason: "HandlerFailed", Message: "handler.py line 7: ValueError: no luck"}},
 		"Job gone": {pods: pods(failedOnce), want: Run{Attempts: 1, Ended: true, Pod: "a", Reason: "RunDeleted",
-			Message: "the Job of this run was deleted, and the run with it"}},
+			Message: "the Job of this run was deleted, and the run with it", Unseen: true}},
+		"Job gone, its pod works": {at: time.Hour, pods: pods(failedOnce, attempt("b", corev1.PodRunning, later(time.Minute))),
+			want: Run{Attempts: 2, Pod: "a", Reason: "RunDeleted", Message: "the Job of this run was deleted, and its pod b has not ended yet"}},
+		"Job gone, its pod stops": {at: 20 * time.Second, pods: pods(attempt("a", corev1.PodRunning, stopsAt(10*time.Second))),
+			want: Run{Attempts: 1, LookAgain: 50 * time.Second, Reason: "RunDeleted",
+				Message: "the Job of this run was deleted, and its pod a has not ended yet"}},
+		"Job gone, its pod stops, and a clock behind": {at: -time.Hour, pods: pods(attempt("a", corev1.PodRunning, stopsAt(10*time.Second))),
+			want: Run{Attempts: 1, LookAgain: time.Minute, Reason: "RunDeleted",
+				Message: "the Job of this run was deleted, and its pod a has not ended yet"}},
+		"Job gone, its pod on a dead node": {at: 70 * time.Second, pods: pods(attempt("a", corev1.PodRunning, stopsAt(10*time.Second))),
+			want: Run{Attempts: 1, Ended: true, Reason: "RunDeleted", Unseen: true,
+				Message: "the Job of this run was deleted, and the run with it"}},
 		"Job gone after the success": {pods: pods(attempt("a", corev1.PodSucceeded, endedWith(0, "", "2"))),
 			want: Run{Attempts: 1, Ended: true, Succeeded: true, Pod: "a", Result: []byte("2")}},
 	}
