@@ -17,12 +17,14 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/naeel/sless/api/v1alpha1"
 	"github.com/naeel/sless/internal/controller/resources"
 	"github.com/naeel/sless/internal/naming"
 	"github.com/naeel/sless/internal/testutil"
+	"github.com/naeel/sless/runtimes"
 )
 
 func currentJob(ctx context.Context, fj *v1alpha1.FunctionJob) *v1alpha1.FunctionJob {
@@ -279,6 +281,69 @@ var _ = Describe("A FunctionJob", func() {
 		jobIs(ctx, fj, "Succeeded 4 Succeeded")
 		Expect(string(currentJob(ctx, fj).Status.Result.Raw)).To(Equal(`"before"`))
 		Expect(theJob(ctx, fj).UID).To(Equal(job.UID))
+	})
+
+	It("goes on with a run that could not be noted before runID grew, and then begins the next one", func(ctx SpecContext) {
+		fn := readyFunction(ctx, newNamespace(ctx))
+		overtakes := func(fj *v1alpha1.FunctionJob, pod *corev1.Pod) {
+			GinkgoHelper()
+			jobs := count(ctx, fj, &batchv1.JobList{})
+			before := jobs()
+			jobIs(ctx, fj, "Running 1 Running")
+			Eventually(message(ctx, fj)).Should(Equal("run 2 waits until run 1 has ended"))
+			Consistently(jobs, "1s").Should(Equal(before))
+			Expect(jobState(ctx, fj)()).To(Equal("Running 1 Running"))
+			end(ctx, pod, corev1.PodSucceeded, `"before"`)
+			jobIs(ctx, fj, "Running 2 Running")
+			Eventually(func() string { return theJob(ctx, fj).Name }).Should(Equal(naming.Run(fj.Name, string(fj.UID), 2)))
+		}
+		second := func(j *v1alpha1.FunctionJob) { j.Spec.RunID = 2 }
+		declared := func(name string) (fj, asked *v1alpha1.FunctionJob) {
+			GinkgoHelper()
+			fj = testutil.MakeFunctionJob(name, fn.Namespace, fn.Name).Obj()
+			fj.Finalizers = []string{v1alpha1.FinalizerFunctionJob}
+			Expect(k8sClient.Create(ctx, fj)).To(Succeed())
+			jobIs(ctx, fj, "Skipped 0 Skipped")
+			asked = currentJob(ctx, fj)
+			asked.Spec.RunID = 1
+			return fj, asked
+		}
+
+		By("a manager that was killed before it wrote the status")
+		fj, asked := declared("killed")
+		job := resources.RunJob(asked, get(ctx, fn), resources.DeploymentOptions{Image: "image:test"})
+		Expect(k8sClient.Create(ctx, job)).To(Succeed())
+		Expect(k8sClient.Create(ctx, resources.RunEvent(asked, string(fn.UID)))).To(Succeed())
+		pod := runPod(ctx, job)
+		changeJob(ctx, fj, second)
+		overtakes(fj, pod)
+
+		By("that, and its Job deleted, while the pod works")
+		fj, asked = declared("deleted")
+		job = resources.RunJob(asked, get(ctx, fn), resources.DeploymentOptions{Image: "image:test"})
+		Expect(k8sClient.Create(ctx, resources.RunEvent(asked, string(fn.UID)))).To(Succeed())
+		pod = runPod(ctx, job)
+		changeJob(ctx, fj, second)
+		overtakes(fj, pod)
+
+		By("a change of the FunctionJob between the last look at it and the write of the status")
+		catalogue, err := runtimes.Load()
+		Expect(err).NotTo(HaveOccurred())
+		manager := &FunctionJobReconciler{Client: k8sClient, APIReader: k8sClient, Config: platformS.config, Catalogue: catalogue}
+		fj, asked = declared("changed")
+		s := newFunctionJobScope(asked, platformS.clock.Now())
+		Expect(manager.startRun(ctx, s)).To(Succeed())
+		pod = runPod(ctx, theJob(ctx, fj))
+		changeJob(ctx, fj, second)
+		Expect(manager.finish(ctx, s, nil)).To(Equal(ctrl.Result{RequeueAfter: conflictDelay}))
+		overtakes(fj, pod)
+
+		By("a manager that was killed before it made the event, so that the function was never started")
+		fj, asked = declared("waiting")
+		Expect(k8sClient.Create(ctx, resources.RunJob(asked, get(ctx, fn), resources.DeploymentOptions{Image: "image:test"}))).To(Succeed())
+		changeJob(ctx, fj, second)
+		jobIs(ctx, fj, "Running 2 Running")
+		Eventually(func() string { return theJob(ctx, fj).Name }).Should(Equal(naming.Run(fj.Name, string(fj.UID), 2)))
 	})
 
 	It("does not begin again what a manager began and could not note, when its Job was deleted meanwhile", func(ctx SpecContext) {

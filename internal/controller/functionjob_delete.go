@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -70,7 +69,7 @@ func (r *FunctionJobReconciler) removeEarlierRuns(ctx context.Context, s *functi
 		return fmt.Errorf("listing earlier runs: %w", err)
 	}
 	for i := range jobs.Items {
-		if run, err := strconv.ParseInt(jobs.Items[i].Labels[v1alpha1.LabelRunID], 10, 64); err != nil || run >= s.fj.Status.RunID {
+		if runID := plan.RunID(&jobs.Items[i]); runID == 0 || runID >= s.fj.Status.RunID {
 			continue
 		}
 		err := r.Delete(ctx, &jobs.Items[i], client.PropagationPolicy(metav1.DeletePropagationBackground))
@@ -81,9 +80,9 @@ func (r *FunctionJobReconciler) removeEarlierRuns(ctx context.Context, s *functi
 	return nil
 }
 
-// removeInputs deletes the event and the copies of Secrets and ConfigMaps, but for those of the run that is to be kept: a run
-// that has ended needs them no more.
-func (r *FunctionJobReconciler) removeInputs(ctx context.Context, s *functionJobScope, keep int64) error {
+// removeInputs deletes the events and the copies of Secrets and ConfigMaps of the runs up to one that has ended: they need
+// them no more. A later run may have begun without the status saying so yet.
+func (r *FunctionJobReconciler) removeInputs(ctx context.Context, s *functionJobScope, ended int64) error {
 	for _, kind := range []string{"SecretList", "ConfigMapList"} {
 		list := metadataList(kind)
 		err := r.List(ctx, list, client.InNamespace(s.deployNamespace()),
@@ -96,7 +95,7 @@ func (r *FunctionJobReconciler) removeInputs(ctx context.Context, s *functionJob
 			if !ok {
 				return fmt.Errorf("%T is no object", item)
 			}
-			if obj.GetLabels()[v1alpha1.LabelRunID] == strconv.FormatInt(keep, 10) {
+			if plan.RunID(obj) > ended {
 				return nil
 			}
 			return client.IgnoreNotFound(r.Delete(ctx, obj))

@@ -29,6 +29,9 @@ func (r *FunctionJobReconciler) startRun(ctx context.Context, s *functionJobScop
 		return nil
 	}
 	s.following, s.run, s.job = false, nil, nil
+	if adopted, err := r.adoptEarlierRun(ctx, s); err != nil || adopted {
+		return err
+	}
 	if problems := validation.ValidateFunctionJob(s.fj); len(problems) > 0 {
 		return stalled(v1alpha1.ConditionComplete, problems[0].Reason, "%s", problems[0].Err.Error())
 	}
@@ -50,6 +53,35 @@ func (r *FunctionJobReconciler) startRun(ctx context.Context, s *functionJobScop
 	return r.createRun(ctx, s, fn, pod)
 }
 
+// adoptEarlierRun goes on with a run before the one that is asked for, which was begun and could not be noted: the manager
+// died, or runID grew in the moment between. No other run begins beside it. It looks past the cache, since the last pass may
+// have been a moment ago.
+func (r *FunctionJobReconciler) adoptEarlierRun(ctx context.Context, s *functionJobScope) (bool, error) {
+	secrets := metadataList("SecretList")
+	err := r.APIReader.List(ctx, secrets, client.InNamespace(s.deployNamespace()),
+		client.MatchingLabels(resources.RunOwnerLabels(string(s.fj.UID))))
+	if err != nil {
+		return false, fmt.Errorf("listing what earlier runs were given: %w", err)
+	}
+	for _, event := range plan.EarlierRuns(s.fj, secrets.Items) {
+		s.runID = plan.RunID(&event)
+		job, err := r.findRun(ctx, s, s.runID)
+		if err != nil {
+			return false, err
+		}
+		run, err := r.observeRun(ctx, s, job)
+		if err != nil {
+			return false, err
+		}
+		if !run.Ended {
+			s.adopt(job, s.runID, event.CreationTimestamp.Time)
+			s.observe(run)
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
 // adoptRun goes on with a run that a manager began and could not note any more. No pod of a run starts before its event is
 // there, which is made after the Job. So an event without a Job belongs to a run whose Job was deleted: the function may
 // have been started. A Job without an event has not started it.
@@ -63,13 +95,13 @@ func (r *FunctionJobReconciler) adoptRun(ctx context.Context, s *functionJobScop
 		if err != nil || event == nil {
 			return false, err
 		}
-		s.runID, s.began = s.fj.Spec.RunID, event.CreationTimestamp.Time
+		s.adopt(nil, s.fj.Spec.RunID, event.CreationTimestamp.Time)
 	} else {
 		event := resources.RunEvent(s.fj, job.Annotations[v1alpha1.AnnotationFunctionUID])
 		if err := r.createInput(ctx, event); err != nil {
 			return false, err
 		}
-		s.begin(job, s.fj.Spec.RunID, job.CreationTimestamp.Time)
+		s.adopt(job, s.fj.Spec.RunID, job.CreationTimestamp.Time)
 	}
 	run, err := r.observeRun(ctx, s, job)
 	if err != nil {

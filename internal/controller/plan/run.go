@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -71,6 +72,31 @@ func NextRunStep(j *v1alpha1.FunctionJob) RunStep {
 	default:
 		return RunStart
 	}
+}
+
+// EarlierRuns returns the events of the runs before the one that is asked for that were begun and of whose end the status
+// does not know, the earliest first. secrets are what was made for the FunctionJob. There is no event of a run that was not
+// begun, and none for long of one whose end is written down.
+func EarlierRuns(j *v1alpha1.FunctionJob, secrets []metav1.PartialObjectMetadata) []metav1.PartialObjectMetadata {
+	var ended int64
+	if j.Status.StartTime != nil {
+		ended = j.Status.RunID
+	}
+	runs := slices.DeleteFunc(slices.Clone(secrets), func(secret metav1.PartialObjectMetadata) bool {
+		runID := RunID(&secret)
+		return runID <= ended || runID >= j.Spec.RunID || secret.Name != resources.RunEventName(j, runID)
+	})
+	slices.SortFunc(runs, func(a, b metav1.PartialObjectMetadata) int { return cmp.Compare(RunID(&a), RunID(&b)) })
+	return runs
+}
+
+// RunID returns the run for which an object was made, or 0, which no run has.
+func RunID(obj metav1.Object) int64 {
+	runID, err := strconv.ParseInt(obj.GetLabels()[v1alpha1.LabelRunID], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return runID
 }
 
 // Runnable tells whether the image of a Function's spec is proven, and if not, why not in the words of its status. A Function

@@ -3,6 +3,7 @@
 package plan
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -44,6 +45,42 @@ func TestNextRunStep(t *testing.T) {
 			fj := &v1alpha1.FunctionJob{Spec: v1alpha1.FunctionJobSpec{RunID: tc.asked}, Status: tc.status}
 			if got := NextRunStep(fj); got != tc.want {
 				t.Errorf("NextRunStep = %d, want %d", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestEarlierRuns(t *testing.T) {
+	t.Parallel()
+	fj := testutil.MakeFunctionJob("j", "n", "f").UID("uid").Run(12).Obj()
+	secret := func(name, run string) metav1.PartialObjectMetadata {
+		return metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1alpha1.LabelRunID: run}}}
+	}
+	secrets := []metav1.PartialObjectMetadata{secret("copy", "9"), secret(resources.RunEventName(fj, 7), "none")}
+	for _, runID := range []int64{13, 12, 11, 9, 3, 10} {
+		secrets = append(secrets, secret(resources.RunEventName(fj, runID), strconv.FormatInt(runID, 10)))
+	}
+	at := &metav1.Time{Time: runTime}
+	tests := map[string]struct {
+		status v1alpha1.FunctionJobStatus
+		want   []int64
+	}{
+		"nothing written down":          {want: []int64{3, 9, 10, 11}},
+		"waits, with no run remembered": {status: v1alpha1.FunctionJobStatus{RunID: 12}, want: []int64{3, 9, 10, 11}},
+		"one that has ended":            {status: v1alpha1.FunctionJobStatus{RunID: 9, StartTime: at, CompletionTime: at}, want: []int64{10, 11}},
+		"one that has just ended":       {status: v1alpha1.FunctionJobStatus{RunID: 9, StartTime: at}, want: []int64{10, 11}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			fj := fj.DeepCopy()
+			fj.Status = tc.status
+			var got []int64
+			for _, event := range EarlierRuns(fj, secrets) {
+				got = append(got, RunID(&event))
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("EarlierRuns (-want +got):\n%s", diff)
 			}
 		})
 	}
