@@ -130,7 +130,8 @@ type FunctionJobStatus struct {
 	// +kubebuilder:pruning:PreserveUnknownFields
 	Result *runtime.RawExtension `json:"result,omitempty"`
 
-	// resultTruncated is true when the result was larger than 4 KiB. The whole result is in the pod's log.
+	// resultTruncated is true when the result was larger than 4 KiB, or holds a number that Kubernetes cannot store. The whole
+	// result is in the pod's log.
 	// +optional
 	ResultTruncated *bool `json:"resultTruncated,omitempty"`
 

@@ -29,7 +29,7 @@ const (
 	AnnotationScheduleSince = "sless.io/schedule-since"
 	// AnnotationFunctionJob is "<namespace>/<name>" of the FunctionJob for which an object was made.
 	AnnotationFunctionJob = "sless.io/function-job"
-	// AnnotationFunctionUID, on the Job of a run, is the UID of the Function that it runs.
+	// AnnotationFunctionUID, on the Job and the event of a run, is the UID of the Function that it runs.
 	AnnotationFunctionUID = "sless.io/function-uid"
 	// AnnotationRestartedAt, set on a Function by the user, restarts its pods whenever its value changes.
 	AnnotationRestartedAt = "sless.io/restartedAt"

@@ -36,7 +36,7 @@ const (
 const (
 	// maxEvent bounds the event that is sent; the API takes less.
 	maxEvent = 1 << 20
-	// maxAnswer bounds what is read of the answer.
+	// maxAnswer bounds what is kept of the answer. The rest is read and dropped.
 	maxAnswer = 64 << 10
 	// maxQuoted bounds what is told of an answer that is an error.
 	maxQuoted = 512
@@ -163,6 +163,10 @@ func (p *Program) call(ctx context.Context, client *http.Client, opts invokeOpti
 	}
 	defer func() { _ = res.Body.Close() }()
 	answer, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+	if err == nil {
+		// A caller that leaves before the end ends the function's work: it may go on for as long as the answer does.
+		_, err = io.Copy(io.Discard, res.Body)
+	}
 	switch {
 	case res.StatusCode >= http.StatusBadRequest:
 		return "", &stepError{ReasonCallFailed, fmt.Errorf("the answer was %d: %s", res.StatusCode, quote(answer))}

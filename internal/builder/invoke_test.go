@@ -81,49 +81,71 @@ func TestInvokeOutcome(t *testing.T) {
 			_, _ = io.WriteString(w, body)
 		}
 	}
+	// stream answers in so many pieces of 64 KiB, which no buffer on the way can hold, and then does the last thing.
+	stream := func(code, pieces int, last http.HandlerFunc) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(code)
+			for range pieces {
+				_, _ = io.WriteString(w, strings.Repeat("x", 64<<10))
+				_ = http.NewResponseController(w).Flush()
+			}
+			last(w, r)
+		}
+	}
+	end := func(http.ResponseWriter, *http.Request) {}
+	abort := func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
+	hang := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 	tests := map[string]struct {
 		handler http.HandlerFunc
 		args    []string
 		// want begins the termination message. Empty is success.
 		want string
+		// wantCut is true when the answer does not get to its end.
+		wantCut bool
 	}{
 		"no content":              {handler: status(204, "")},
 		"a redirect is an answer": {handler: status(302, "")},
 		"not found":               {handler: status(404, `{"error":"function x/y does not exist"}`), want: `CallFailed: the answer was 404: {"error":"function x/y does not exist"}`},
 		"an error":                {handler: status(500, "line 1\nline \x1b[31m2"), want: "CallFailed: the answer was 500: line 1 line  [31m2"},
 		"an error without a word": {handler: status(503, ""), want: "CallFailed: the answer was 503: it had no body"},
-		"a very long error":       {handler: status(500, strings.Repeat("x", 10<<20)), want: "CallFailed: the answer was 500: " + strings.Repeat("x", 512) + "…"},
-		"a very long answer":      {handler: status(200, strings.Repeat("x", 10<<20))},
-		"no answer": {
-			handler: func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
-			args:    []string{"--timeout=50ms"}, want: "CallTimedOut: no answer came within 50ms",
-		},
-		"a broken connection": {
-			handler: func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, want: "CallBroken: EOF",
-		},
+		"a very long error":       {handler: stream(500, 1000, end), want: "CallFailed: the answer was 500: " + strings.Repeat("x", 512) + "…"},
+		"a very long answer":      {handler: stream(200, 1000, end)},
+		"no answer":               {handler: hang, args: []string{"--timeout=50ms"}, want: "CallTimedOut: no answer came within 50ms", wantCut: true},
+		"a broken connection":     {handler: abort, want: "CallBroken: EOF", wantCut: true},
 		"an answer that breaks off": {
 			handler: func(w http.ResponseWriter, _ *http.Request) {
 				_, _ = io.WriteString(w, "half")
 				_ = http.NewResponseController(w).Flush()
 				panic(http.ErrAbortHandler)
 			},
-			want: "CallBroken: reading the answer: unexpected EOF",
+			want: "CallBroken: reading the answer: unexpected EOF", wantCut: true,
 		},
-		"a method that is none": {handler: status(200, ""), args: []string{"--method=A B"}, want: "InvokeFailed: "},
-		"an event that is gone": {handler: status(200, ""), args: []string{"--event=/nowhere/event.json"}, want: "InvokeFailed: opening the event"},
-		"a flag that is none":   {handler: status(200, ""), args: []string{"--what"}, want: "InvokeFailed: unknown flag"},
+		"a long answer that breaks off": {handler: stream(200, 2, abort), want: "CallBroken: reading the answer: unexpected EOF", wantCut: true},
+		"a long answer without an end": {handler: stream(200, 2, hang), args: []string{"--timeout=1s"},
+			want: "CallTimedOut: no answer came within 1s", wantCut: true},
+		"a long error that breaks off": {handler: stream(500, 2, abort), want: "CallFailed: the answer was 500: xxx", wantCut: true},
+		"a method that is none":        {handler: status(200, ""), args: []string{"--method=A B"}, want: "InvokeFailed: "},
+		"an event that is gone":        {handler: status(200, ""), args: []string{"--event=/nowhere/event.json"}, want: "InvokeFailed: opening the event"},
+		"a flag that is none":          {handler: status(200, ""), args: []string{"--what"}, want: "InvokeFailed: unknown flag"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var calls atomic.Int32
+			var calls, whole atomic.Int32
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				calls.Add(1)
 				_, _ = io.Copy(io.Discard, r.Body)
-				tc.handler(w, r)
+				noted := &notedWriter{ResponseWriter: w}
+				tc.handler(noted, r)
+				if noted.err == nil && r.Context().Err() == nil {
+					whole.Add(1)
+				}
 			}))
-			t.Cleanup(server.Close)
 			res := run(t, nil, append([]string{"invoke", "--url=" + server.URL, "--trigger=t"}, tc.args...)...)
+			server.Close() // waits for the handler
+			if cut := whole.Load() < calls.Load(); cut != tc.wantCut {
+				t.Errorf("the client left before the end of the answer: %v, want %v", cut, tc.wantCut)
+			}
 			if (res.code == 0) != (tc.want == "") || !strings.HasPrefix(res.termination, tc.want) {
 				t.Errorf("got %+v, want %q", res, tc.want)
 			}
@@ -133,6 +155,23 @@ func TestInvokeOutcome(t *testing.T) {
 		})
 	}
 }
+
+// notedWriter remembers that something could not be written, as when the client has left.
+type notedWriter struct {
+	http.ResponseWriter
+
+	err error
+}
+
+func (w *notedWriter) Write(p []byte) (int, error) {
+	n, err := w.ResponseWriter.Write(p)
+	if err != nil {
+		w.err = err
+	}
+	return n, err
+}
+
+func (w *notedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // TestInvokeRetriesConnecting has a gateway that comes up after the first attempt.
 func TestInvokeRetriesConnecting(t *testing.T) {

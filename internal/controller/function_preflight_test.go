@@ -168,13 +168,18 @@ var _ = Describe("A Function without replicas", func() {
 // refuse plays the part of the Job controller whose pods the API server refuses.
 func refuse(ctx context.Context, job *batchv1.Job, message string) {
 	GinkgoHelper()
-	now := metav1.Now()
+	refuseAt(ctx, job, message, metav1.Now(), metav1.Now())
+}
+
+// refuseAt does that for a Job that was started at another time.
+func refuseAt(ctx context.Context, job *batchv1.Job, message string, started, now metav1.Time) {
+	GinkgoHelper()
 	Expect(k8sClient.Create(ctx, &corev1.Event{
 		ObjectMeta:     metav1.ObjectMeta{GenerateName: "refused-", Namespace: job.Namespace},
 		InvolvedObject: corev1.ObjectReference{Kind: "Job", Namespace: job.Namespace, Name: job.Name, UID: job.UID},
 		Reason:         "FailedCreate", Message: message, Type: corev1.EventTypeWarning, FirstTimestamp: now, LastTimestamp: now,
 	})).To(Succeed())
 	Expect(k8sClient.Get(ctx, client.ObjectKeyFromObject(job), job)).To(Succeed())
-	job.Status.StartTime = &now
+	job.Status.StartTime = &started
 	Expect(k8sClient.Status().Update(ctx, job)).To(Succeed())
 }

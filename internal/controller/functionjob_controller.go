@@ -22,9 +22,6 @@ import (
 	"github.com/naeel/sless/internal/webhook/v1alpha1/validation"
 )
 
-// noRun is a runID that no run has.
-const noRun = 0
-
 // FunctionJobReconciler runs a Function once for each runID of a FunctionJob, as a Job in the deploy namespace.
 type FunctionJobReconciler struct {
 	client.Client
@@ -89,7 +86,7 @@ func (r *FunctionJobReconciler) finish(ctx context.Context, s *functionJobScope,
 	}
 	if base.Status.StartTime != nil && s.fj.Status.StartTime == nil {
 		// The run before has ended, and the next one cannot begin yet.
-		if err := r.removeInputs(ctx, s, s.fj.Spec.RunID); err != nil {
+		if err := r.removeInputs(ctx, s, base.Status.RunID); err != nil {
 			return ctrl.Result{}, err
 		}
 	}
@@ -102,7 +99,7 @@ func (r *FunctionJobReconciler) finish(ctx context.Context, s *functionJobScope,
 
 // afterRun removes what only a run needs, and deletes a FunctionJob whose time is over.
 func (r *FunctionJobReconciler) afterRun(ctx context.Context, s *functionJobScope) (ctrl.Result, error) {
-	if err := r.removeInputs(ctx, s, noRun); err != nil {
+	if err := r.removeInputs(ctx, s, s.fj.Status.RunID); err != nil {
 		return ctrl.Result{}, err
 	}
 	left, ok := timeLeft(s.fj, s.now)

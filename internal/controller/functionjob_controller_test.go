@@ -5,7 +5,9 @@ package controller
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync/atomic"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -15,12 +17,14 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/naeel/sless/api/v1alpha1"
 	"github.com/naeel/sless/internal/controller/resources"
 	"github.com/naeel/sless/internal/naming"
 	"github.com/naeel/sless/internal/testutil"
+	"github.com/naeel/sless/runtimes"
 )
 
 func currentJob(ctx context.Context, fj *v1alpha1.FunctionJob) *v1alpha1.FunctionJob {
@@ -48,6 +52,10 @@ func jobState(ctx context.Context, fj *v1alpha1.FunctionJob) func() string {
 		}
 		return fmt.Sprintf("%s %d %s", current.Status.Phase, current.Status.RunID, c.Reason)
 	}
+}
+
+func message(ctx context.Context, fj *v1alpha1.FunctionJob) func() string {
+	return func() string { return currentJob(ctx, fj).Status.Message }
 }
 
 func changeJob(ctx context.Context, fj *v1alpha1.FunctionJob, mutate func(*v1alpha1.FunctionJob)) {
@@ -189,13 +197,43 @@ var _ = Describe("A FunctionJob", func() {
 		second := theJob(ctx, fj)
 		By("growing it once more during the run: the next one waits, and takes the place of the old one")
 		changeJob(ctx, fj, func(j *v1alpha1.FunctionJob) { j.Spec.RunID = 3 })
-		Eventually(func() string { return currentJob(ctx, fj).Status.Message }).Should(Equal("run 3 waits until run 2 has ended"))
+		Eventually(message(ctx, fj)).Should(Equal("run 3 waits until run 2 has ended"))
 		first := runPod(ctx, second)
 		end(ctx, first, corev1.PodFailed, "HandlerFailed: handler.py line 3: ValueError: no luck")
-		Eventually(func() string { return currentJob(ctx, fj).Status.Message }).Should(ContainSubstring("run 3 waits"))
+		Eventually(message(ctx, fj)).Should(ContainSubstring("run 3 waits"))
 		end(ctx, runPod(ctx, second), corev1.PodSucceeded, `1`)
 		jobIs(ctx, fj, "Running 3 Running")
 		Eventually(func() string { return theJob(ctx, fj).Name }).Should(Equal(naming.Run("migrate", string(fj.UID), 3)))
+	})
+
+	It("ends whatever JSON the function returns", func(ctx SpecContext) {
+		fn := readyFunction(ctx, newNamespace(ctx))
+		results := map[string]string{
+			"too-large":  `{"factorial":1` + strings.Repeat("0", 309) + `}`,
+			"exponent":   "[1e999]",
+			"rounded":    "[18446744073709551616,1e-999]",
+			"twice":      `{"a":1,"a":2}`,
+			"surrogate":  `"\ud800"`,
+			"bytes":      "\"\xff\"",
+			"zero":       `{"\u0000":"\u0000"}`,
+			"deep-list":  strings.Repeat("[", 2048) + strings.Repeat("]", 2048),
+			"deep-value": strings.Repeat(`{"":`, 800) + "1" + strings.Repeat("}", 800),
+		}
+		for name, result := range results {
+			By(name)
+			fj := testutil.MakeFunctionJob(name, fn.Namespace, fn.Name).Run(1).Obj()
+			Expect(k8sClient.Create(ctx, fj)).To(Succeed())
+			end(ctx, runPod(ctx, theJob(ctx, fj)), corev1.PodSucceeded, result)
+			jobIs(ctx, fj, "Succeeded 1 Succeeded")
+			status := currentJob(ctx, fj).Status
+			if name == "too-large" || name == "exponent" {
+				Expect(status.ResultTruncated).To(Equal(new(true)))
+				Expect(status.Message).To(HavePrefix("the result holds a number that Kubernetes cannot store"))
+				Expect(status.Result).To(BeNil())
+			} else {
+				Expect(status.Result).NotTo(BeNil())
+			}
+		}
 	})
 
 	It("tells of attempts that fail, and of the last one's cause", func(ctx SpecContext) {
@@ -204,7 +242,7 @@ var _ = Describe("A FunctionJob", func() {
 		Expect(k8sClient.Create(ctx, fj)).To(Succeed())
 		job := theJob(ctx, fj)
 		end(ctx, runPod(ctx, job), corev1.PodFailed, "HandlerFailed: handler.py line 3: ValueError: no luck")
-		Eventually(func() string { return currentJob(ctx, fj).Status.Message }).Should(
+		Eventually(message(ctx, fj)).Should(
 			Equal("attempt 2: HandlerFailed: handler.py line 3: ValueError: no luck"))
 		end(ctx, runPod(ctx, job), corev1.PodFailed, "HandlerTimeout: handler.handle did not end within 60s")
 		jobIs(ctx, fj, "Failed 1 HandlerTimeout")
@@ -212,6 +250,21 @@ var _ = Describe("A FunctionJob", func() {
 		Expect(current.Status.Attempts).To(BeEquivalentTo(2))
 		Expect(meta.IsStatusConditionTrue(current.Status.Conditions, v1alpha1.ConditionFailed)).To(BeTrue())
 		Expect(meta.IsStatusConditionTrue(current.Status.Conditions, v1alpha1.ConditionStalled)).To(BeTrue())
+	})
+
+	It("tells that the pod of another attempt is refused", func(ctx SpecContext) {
+		fn := readyFunction(ctx, newNamespace(ctx))
+		fj := testutil.MakeFunctionJob("refused", fn.Namespace, fn.Name).Run(1).Retries(1).Obj()
+		Expect(k8sClient.Create(ctx, fj)).To(Succeed())
+		job := theJob(ctx, fj)
+		pod := runPod(ctx, job)
+		end(ctx, pod, corev1.PodFailed, "HandlerFailed: handler.py line 3: ValueError: no luck")
+		Eventually(message(ctx, fj)).Should(HavePrefix("attempt 2: HandlerFailed: "))
+		refuseAt(ctx, job, `Error creating: pods "x" is forbidden: exceeded quota: small`, pod.CreationTimestamp,
+			metav1.NewTime(pod.CreationTimestamp.Add(10*time.Second)))
+		Eventually(message(ctx, fj)).Should(Equal(`attempt 2: QuotaExceeded: pods "x" is forbidden: exceeded quota: small`))
+		end(ctx, runPod(ctx, job), corev1.PodSucceeded, "1")
+		jobIs(ctx, fj, "Succeeded 1 Succeeded")
 	})
 
 	It("goes on with a run that a manager began and could not note", func(ctx SpecContext) {
@@ -230,6 +283,69 @@ var _ = Describe("A FunctionJob", func() {
 		Expect(theJob(ctx, fj).UID).To(Equal(job.UID))
 	})
 
+	It("goes on with a run that could not be noted before runID grew, and then begins the next one", func(ctx SpecContext) {
+		fn := readyFunction(ctx, newNamespace(ctx))
+		overtakes := func(fj *v1alpha1.FunctionJob, pod *corev1.Pod) {
+			GinkgoHelper()
+			jobs := count(ctx, fj, &batchv1.JobList{})
+			before := jobs()
+			jobIs(ctx, fj, "Running 1 Running")
+			Eventually(message(ctx, fj)).Should(Equal("run 2 waits until run 1 has ended"))
+			Consistently(jobs, "1s").Should(Equal(before))
+			Expect(jobState(ctx, fj)()).To(Equal("Running 1 Running"))
+			end(ctx, pod, corev1.PodSucceeded, `"before"`)
+			jobIs(ctx, fj, "Running 2 Running")
+			Eventually(func() string { return theJob(ctx, fj).Name }).Should(Equal(naming.Run(fj.Name, string(fj.UID), 2)))
+		}
+		second := func(j *v1alpha1.FunctionJob) { j.Spec.RunID = 2 }
+		declared := func(name string) (fj, asked *v1alpha1.FunctionJob) {
+			GinkgoHelper()
+			fj = testutil.MakeFunctionJob(name, fn.Namespace, fn.Name).Obj()
+			fj.Finalizers = []string{v1alpha1.FinalizerFunctionJob}
+			Expect(k8sClient.Create(ctx, fj)).To(Succeed())
+			jobIs(ctx, fj, "Skipped 0 Skipped")
+			asked = currentJob(ctx, fj)
+			asked.Spec.RunID = 1
+			return fj, asked
+		}
+
+		By("a manager that was killed before it wrote the status")
+		fj, asked := declared("killed")
+		job := resources.RunJob(asked, get(ctx, fn), resources.DeploymentOptions{Image: "image:test"})
+		Expect(k8sClient.Create(ctx, job)).To(Succeed())
+		Expect(k8sClient.Create(ctx, resources.RunEvent(asked, string(fn.UID)))).To(Succeed())
+		pod := runPod(ctx, job)
+		changeJob(ctx, fj, second)
+		overtakes(fj, pod)
+
+		By("that, and its Job deleted, while the pod works")
+		fj, asked = declared("deleted")
+		job = resources.RunJob(asked, get(ctx, fn), resources.DeploymentOptions{Image: "image:test"})
+		Expect(k8sClient.Create(ctx, resources.RunEvent(asked, string(fn.UID)))).To(Succeed())
+		pod = runPod(ctx, job)
+		changeJob(ctx, fj, second)
+		overtakes(fj, pod)
+
+		By("a change of the FunctionJob between the last look at it and the write of the status")
+		catalogue, err := runtimes.Load()
+		Expect(err).NotTo(HaveOccurred())
+		manager := &FunctionJobReconciler{Client: k8sClient, APIReader: k8sClient, Config: platformS.config, Catalogue: catalogue}
+		fj, asked = declared("changed")
+		s := newFunctionJobScope(asked, platformS.clock.Now())
+		Expect(manager.startRun(ctx, s)).To(Succeed())
+		pod = runPod(ctx, theJob(ctx, fj))
+		changeJob(ctx, fj, second)
+		Expect(manager.finish(ctx, s, nil)).To(Equal(ctrl.Result{RequeueAfter: conflictDelay}))
+		overtakes(fj, pod)
+
+		By("a manager that was killed before it made the event, so that the function was never started")
+		fj, asked = declared("waiting")
+		Expect(k8sClient.Create(ctx, resources.RunJob(asked, get(ctx, fn), resources.DeploymentOptions{Image: "image:test"}))).To(Succeed())
+		changeJob(ctx, fj, second)
+		jobIs(ctx, fj, "Running 2 Running")
+		Eventually(func() string { return theJob(ctx, fj).Name }).Should(Equal(naming.Run(fj.Name, string(fj.UID), 2)))
+	})
+
 	It("does not begin again what a manager began and could not note, when its Job was deleted meanwhile", func(ctx SpecContext) {
 		fn := readyFunction(ctx, newNamespace(ctx))
 		fj := testutil.MakeFunctionJob("lost", fn.Namespace, fn.Name).Obj()
@@ -237,7 +353,7 @@ var _ = Describe("A FunctionJob", func() {
 		jobIs(ctx, fj, "Skipped 0 Skipped")
 		asked := currentJob(ctx, fj)
 		asked.Spec.RunID = 4
-		Expect(k8sClient.Create(ctx, resources.RunEvent(asked))).To(Succeed())
+		Expect(k8sClient.Create(ctx, resources.RunEvent(asked, string(fn.UID)))).To(Succeed())
 		changeJob(ctx, fj, func(j *v1alpha1.FunctionJob) { j.Spec.RunID = 4 })
 		jobIs(ctx, fj, "Failed 4 RunDeleted")
 		Eventually(count(ctx, fj, &corev1.SecretList{})).Should(BeZero())
@@ -251,7 +367,7 @@ var _ = Describe("A FunctionJob", func() {
 		jobIs(ctx, fj, "Running 5 Running")
 		Expect(theJob(ctx, fj).UID).To(Equal(job.UID))
 		event := &corev1.Secret{}
-		Expect(k8sClient.Get(ctx, client.ObjectKeyFromObject(resources.RunEvent(asked)), event)).To(Succeed())
+		Expect(k8sClient.Get(ctx, client.ObjectKeyFromObject(resources.RunEvent(asked, "")), event)).To(Succeed())
 	})
 
 	It("refuses to take over a Job that is not its own, and a name that derived names cannot hold", func(ctx SpecContext) {
@@ -307,6 +423,49 @@ var _ = Describe("A FunctionJob", func() {
 		Eventually(count(ctx, stopped, &batchv1.JobList{})).Should(BeZero())
 		Expect(currentJob(ctx, stopped).Status.Logs).To(BeNil())
 		Expect(jobState(ctx, lost)()).To(Equal("Failed 1 RunDeleted"))
+	})
+
+	It("lets no run begin beside the pod of one whose Job was deleted", func(ctx SpecContext) {
+		fn := readyFunction(ctx, newNamespace(ctx))
+		fj := testutil.MakeFunctionJob("beside", fn.Namespace, fn.Name).Run(1).Obj()
+		Expect(k8sClient.Create(ctx, fj)).To(Succeed())
+		jobIs(ctx, fj, "Running 1 Running")
+		pod := runPod(ctx, theJob(ctx, fj))
+		Expect(k8sClient.Delete(ctx, theJob(ctx, fj), client.PropagationPolicy(metav1.DeletePropagationBackground))).To(Succeed())
+		Eventually(message(ctx, fj)).Should(
+			Equal("RunDeleted: the Job of this run was deleted, and its pod " + pod.Name + " has not ended yet"))
+		changeJob(ctx, fj, func(j *v1alpha1.FunctionJob) { j.Spec.RunID = 2 })
+		Eventually(message(ctx, fj)).Should(Equal("run 2 waits until run 1 has ended"))
+		Consistently(count(ctx, fj, &batchv1.JobList{}), "1s").Should(BeZero())
+		Expect(jobState(ctx, fj)()).To(Equal("Running 1 Running"))
+		Expect(k8sClient.Delete(ctx, pod, client.GracePeriodSeconds(0))).To(Succeed())
+		jobIs(ctx, fj, "Running 2 Running")
+	})
+
+	It("that is stopped with its Function ends when its pod does, also when there is a Function of that name again", func(ctx SpecContext) {
+		fn := readyFunction(ctx, newNamespace(ctx))
+		stopped := testutil.MakeFunctionJob("stopped", fn.Namespace, fn.Name).Run(1).Obj()
+		late := testutil.MakeFunctionJob("late", fn.Namespace, fn.Name).Run(1).Obj()
+		pods := map[string]*corev1.Pod{}
+		for _, fj := range []*v1alpha1.FunctionJob{stopped, late} {
+			Expect(k8sClient.Create(ctx, fj)).To(Succeed())
+			jobIs(ctx, fj, "Running 1 Running")
+			pods[fj.Name] = runPod(ctx, theJob(ctx, fj))
+		}
+		Expect(k8sClient.Delete(ctx, fn)).To(Succeed())
+		const told = "FunctionNotFound: Function cart was deleted while the run went on, so the run was stopped"
+		for _, fj := range []*v1alpha1.FunctionJob{stopped, late} {
+			Eventually(message(ctx, fj)).Should(Equal(told + "; its pod has not ended yet"))
+			Expect(count(ctx, fj, &batchv1.JobList{})()).To(BeZero())
+		}
+		Eventually(func() bool { return apierrors.IsNotFound(k8sClient.Get(ctx, client.ObjectKeyFromObject(fn), fn)) }).Should(BeTrue())
+		again := testutil.MakeFunction(fn.Name, fn.Namespace).File("handler.py", pythonHandler).Obj()
+		Expect(k8sClient.Create(ctx, again)).To(Succeed())
+		Expect(k8sClient.Delete(ctx, pods["stopped"], client.GracePeriodSeconds(0))).To(Succeed())
+		jobIs(ctx, stopped, "Failed 1 FunctionNotFound")
+		Expect(message(ctx, stopped)()).To(Equal(told))
+		end(ctx, pods["late"], corev1.PodSucceeded, "1")
+		jobIs(ctx, late, "Succeeded 1 Succeeded")
 	})
 
 	It("runs a Function that is switched off, and is deleted when its time is over", func(ctx SpecContext) {

@@ -6,8 +6,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
-	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -19,12 +17,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/naeel/sless/api/v1alpha1"
+	"github.com/naeel/sless/internal/controller/plan"
 	"github.com/naeel/sless/internal/controller/resources"
 	"github.com/naeel/sless/internal/naming"
 )
-
-// cancelTimeout bounds how long a deleted FunctionJob waits for its pod to end. A pod on a dead node never does.
-const cancelTimeout = 60 * time.Second
 
 // delete ends a run that goes on, removes everything that was made for the FunctionJob, and lets it go when no pod of it
 // runs any more. So a FunctionJob that is made anew never runs beside the old one.
@@ -40,13 +36,13 @@ func (r *FunctionJobReconciler) delete(ctx context.Context, fj *v1alpha1.Functio
 			return ctrl.Result{}, err
 		}
 	}
-	left := fj.DeletionTimestamp.Add(cancelTimeout).Sub(r.Clock.Now())
+	left := fj.DeletionTimestamp.Add(plan.StopTimeout).Sub(r.Clock.Now())
 	running, err := r.podsRun(ctx, fj)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	if running && left > 0 {
-		return ctrl.Result{RequeueAfter: min(left, cancelTimeout)}, nil
+		return ctrl.Result{RequeueAfter: min(left, plan.StopTimeout)}, nil
 	}
 	return ctrl.Result{}, removeFinalizer(ctx, r.Client, fj, v1alpha1.FinalizerFunctionJob)
 }
@@ -73,7 +69,7 @@ func (r *FunctionJobReconciler) removeEarlierRuns(ctx context.Context, s *functi
 		return fmt.Errorf("listing earlier runs: %w", err)
 	}
 	for i := range jobs.Items {
-		if run, err := strconv.ParseInt(jobs.Items[i].Labels[v1alpha1.LabelRunID], 10, 64); err != nil || run >= s.fj.Status.RunID {
+		if runID := plan.RunID(&jobs.Items[i]); runID == 0 || runID >= s.fj.Status.RunID {
 			continue
 		}
 		err := r.Delete(ctx, &jobs.Items[i], client.PropagationPolicy(metav1.DeletePropagationBackground))
@@ -84,9 +80,9 @@ func (r *FunctionJobReconciler) removeEarlierRuns(ctx context.Context, s *functi
 	return nil
 }
 
-// removeInputs deletes the event and the copies of Secrets and ConfigMaps, but for those of the run that is to be kept: a run
-// that has ended needs them no more.
-func (r *FunctionJobReconciler) removeInputs(ctx context.Context, s *functionJobScope, keep int64) error {
+// removeInputs deletes the events and the copies of Secrets and ConfigMaps of the runs up to one that has ended: they need
+// them no more. A later run may have begun without the status saying so yet.
+func (r *FunctionJobReconciler) removeInputs(ctx context.Context, s *functionJobScope, ended int64) error {
 	for _, kind := range []string{"SecretList", "ConfigMapList"} {
 		list := metadataList(kind)
 		err := r.List(ctx, list, client.InNamespace(s.deployNamespace()),
@@ -99,7 +95,7 @@ func (r *FunctionJobReconciler) removeInputs(ctx context.Context, s *functionJob
 			if !ok {
 				return fmt.Errorf("%T is no object", item)
 			}
-			if obj.GetLabels()[v1alpha1.LabelRunID] == strconv.FormatInt(keep, 10) {
+			if plan.RunID(obj) > ended {
 				return nil
 			}
 			return client.IgnoreNotFound(r.Delete(ctx, obj))

@@ -34,16 +34,9 @@ func (r *FunctionJobReconciler) followRun(ctx context.Context, s *functionJobSco
 	if err != nil {
 		return err
 	}
-	if !run.Ended {
-		stopped, err := r.stopWithFunction(ctx, s)
-		if err != nil {
+	if !run.Ended || job == nil {
+		if run, err = r.stopWithFunction(ctx, s, run); err != nil {
 			return err
-		}
-		if stopped {
-			run.Ended, run.Reason = true, v1alpha1.ReasonFunctionNotFound
-			run.Message = fmt.Sprintf("Function %s was deleted while the run went on, so the run was stopped",
-				s.job.Labels[v1alpha1.LabelFunction])
-			s.job = nil
 		}
 	}
 	s.observe(run)
@@ -84,7 +77,9 @@ func (r *FunctionJobReconciler) observeRun(ctx context.Context, s *functionJobSc
 			break
 		}
 	}
-	if run.LookAgain = max(run.LookAgain, plan.LookForRefusal(job, pods.Items, s.now)); run.Ended || run.LookAgain > 0 {
+	live := plan.LivePods(pods.Items)
+	run.LookAgain = max(run.LookAgain, plan.LookForRefusal(job, live, s.now))
+	if run.Ended || run.LookAgain > 0 || !plan.MayBeRefused(job, live) {
 		return run, nil
 	}
 	refused, err := refusal(ctx, r.APIReader, job, pods.Items)
@@ -93,28 +88,75 @@ func (r *FunctionJobReconciler) observeRun(ctx context.Context, s *functionJobSc
 	}
 	if refused != nil {
 		run.Reason, run.Message = refused.Reason, refused.Message
-	} else if plan.MayBeRefused(job, pods.Items) {
+	} else {
 		run.LookAgain = plan.PollRefusal(job, s.now)
 	}
 	return run, nil
 }
 
-// stopWithFunction ends a run whose Function was deleted: nobody expects its code to go on.
-func (r *FunctionJobReconciler) stopWithFunction(ctx context.Context, s *functionJobScope) (bool, error) {
-	key := client.ObjectKey{Namespace: s.fj.Namespace, Name: s.job.Labels[v1alpha1.LabelFunction]}
+// stopWithFunction ends a run whose Function was deleted: nobody expects its code to go on. It tells so also in the passes
+// after the one that has deleted the Job, until the pod has ended.
+func (r *FunctionJobReconciler) stopWithFunction(ctx context.Context, s *functionJobScope, run plan.Run) (plan.Run, error) {
+	if run.Succeeded {
+		return run, nil
+	}
+	name, gone, err := r.functionGone(ctx, s)
+	if err != nil || !gone {
+		return run, err
+	}
+	if s.job != nil {
+		err := r.Delete(ctx, s.job, client.PropagationPolicy(metav1.DeletePropagationBackground))
+		if client.IgnoreNotFound(err) != nil {
+			return run, fmt.Errorf("stopping run %d: %w", s.runID, err)
+		}
+		s.job = nil
+		if run, err = r.observeRun(ctx, s, nil); err != nil || run.Succeeded {
+			return run, err
+		}
+	}
+	run.Reason = v1alpha1.ReasonFunctionNotFound
+	run.Message = fmt.Sprintf("Function %s was deleted while the run went on, so the run was stopped", name)
+	if !run.Ended {
+		run.Message += "; its pod has not ended yet"
+	}
+	return run, nil
+}
+
+// functionGone tells whether the Function of a run was deleted, and its name. The Job tells which one that is, or the event
+// when the Job is gone.
+func (r *FunctionJobReconciler) functionGone(ctx context.Context, s *functionJobScope) (name string, gone bool, err error) {
+	var trace metav1.Object = s.job
+	if s.job == nil {
+		event, err := r.findEvent(ctx, s, s.runID)
+		if err != nil || event == nil {
+			return "", false, err
+		}
+		trace = event
+	}
+	key := client.ObjectKey{Namespace: s.fj.Namespace, Name: trace.GetLabels()[v1alpha1.LabelFunction]}
 	for _, reader := range []client.Reader{r.Client, r.APIReader} {
 		fn := &v1alpha1.Function{}
 		err := reader.Get(ctx, key, fn)
 		if client.IgnoreNotFound(err) != nil {
-			return false, fmt.Errorf("reading Function %s: %w", key, err)
+			return "", false, fmt.Errorf("reading Function %s: %w", key, err)
 		}
-		if err == nil && fn.DeletionTimestamp.IsZero() && string(fn.UID) == s.job.Annotations[v1alpha1.AnnotationFunctionUID] {
-			return false, nil
+		if err == nil && fn.DeletionTimestamp.IsZero() && string(fn.UID) == trace.GetAnnotations()[v1alpha1.AnnotationFunctionUID] {
+			return "", false, nil
 		}
 	}
-	err := r.Delete(ctx, s.job, client.PropagationPolicy(metav1.DeletePropagationBackground))
-	if client.IgnoreNotFound(err) != nil {
-		return false, fmt.Errorf("stopping run %d: %w", s.runID, err)
+	return key.Name, true, nil
+}
+
+// findEvent returns the metadata of the event of a run of this FunctionJob, or nil.
+func (r *FunctionJobReconciler) findEvent(
+	ctx context.Context, s *functionJobScope, runID int64,
+) (*metav1.PartialObjectMetadata, error) {
+	key := client.ObjectKey{Namespace: s.deployNamespace(), Name: resources.RunEventName(s.fj, runID)}
+	event := &metav1.PartialObjectMetadata{}
+	event.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+	found, err := find(ctx, r.Client, r.APIReader, key, event)
+	if err != nil || !found || !owns(event, string(s.fj.UID)) {
+		return nil, err
 	}
-	return true, nil
+	return event, nil
 }

@@ -52,6 +52,15 @@ func (s *functionJobScope) begin(job *batchv1.Job, runID int64, at time.Time) {
 		fmt.Sprintf("run %d began as Job %s/%s", runID, job.Namespace, job.Name)})
 }
 
+// adopt notes that a run was begun before, whose Job may be gone.
+func (s *functionJobScope) adopt(job *batchv1.Job, runID int64, at time.Time) {
+	if job != nil {
+		s.begin(job, runID, at)
+		return
+	}
+	s.runID, s.began = runID, at
+}
+
 // observe notes how a run goes.
 func (s *functionJobScope) observe(run plan.Run) {
 	s.run = &run

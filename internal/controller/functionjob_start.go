@@ -8,9 +8,7 @@ import (
 	"fmt"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -28,6 +26,9 @@ func (r *FunctionJobReconciler) startRun(ctx context.Context, s *functionJobScop
 		return nil
 	}
 	s.following, s.run, s.job = false, nil, nil
+	if adopted, err := r.adoptEarlierRun(ctx, s); err != nil || adopted {
+		return err
+	}
 	if problems := validation.ValidateFunctionJob(s.fj); len(problems) > 0 {
 		return stalled(v1alpha1.ConditionComplete, problems[0].Reason, "%s", problems[0].Err.Error())
 	}
@@ -49,6 +50,35 @@ func (r *FunctionJobReconciler) startRun(ctx context.Context, s *functionJobScop
 	return r.createRun(ctx, s, fn, pod)
 }
 
+// adoptEarlierRun goes on with a run before the one that is asked for, which was begun and could not be noted: the manager
+// died, or runID grew in the moment between. No other run begins beside it. It looks past the cache, since the last pass may
+// have been a moment ago.
+func (r *FunctionJobReconciler) adoptEarlierRun(ctx context.Context, s *functionJobScope) (bool, error) {
+	secrets := metadataList("SecretList")
+	err := r.APIReader.List(ctx, secrets, client.InNamespace(s.deployNamespace()),
+		client.MatchingLabels(resources.RunOwnerLabels(string(s.fj.UID))))
+	if err != nil {
+		return false, fmt.Errorf("listing what earlier runs were given: %w", err)
+	}
+	for _, event := range plan.EarlierRuns(s.fj, secrets.Items) {
+		s.runID = plan.RunID(&event)
+		job, err := r.findRun(ctx, s, s.runID)
+		if err != nil {
+			return false, err
+		}
+		run, err := r.observeRun(ctx, s, job)
+		if err != nil {
+			return false, err
+		}
+		if !run.Ended {
+			s.adopt(job, s.runID, event.CreationTimestamp.Time)
+			s.observe(run)
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
 // adoptRun goes on with a run that a manager began and could not note any more. No pod of a run starts before its event is
 // there, which is made after the Job. So an event without a Job belongs to a run whose Job was deleted: the function may
 // have been started. A Job without an event has not started it.
@@ -57,20 +87,18 @@ func (r *FunctionJobReconciler) adoptRun(ctx context.Context, s *functionJobScop
 	if err != nil {
 		return false, err
 	}
-	event := resources.RunEvent(s.fj)
 	if job == nil {
-		trace := &metav1.PartialObjectMetadata{}
-		trace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
-		found, err := find(ctx, r.Client, r.APIReader, client.ObjectKeyFromObject(event), trace)
-		if err != nil || !found || !owns(trace, string(s.fj.UID)) {
+		event, err := r.findEvent(ctx, s, s.fj.Spec.RunID)
+		if err != nil || event == nil {
 			return false, err
 		}
-		s.runID, s.began = s.fj.Spec.RunID, trace.CreationTimestamp.Time
+		s.adopt(nil, s.fj.Spec.RunID, event.CreationTimestamp.Time)
 	} else {
+		event := resources.RunEvent(s.fj, job.Annotations[v1alpha1.AnnotationFunctionUID])
 		if err := r.createInput(ctx, event); err != nil {
 			return false, err
 		}
-		s.begin(job, s.fj.Spec.RunID, job.CreationTimestamp.Time)
+		s.adopt(job, s.fj.Spec.RunID, job.CreationTimestamp.Time)
 	}
 	run, err := r.observeRun(ctx, s, job)
 	if err != nil {
@@ -175,7 +203,7 @@ func (r *FunctionJobReconciler) createRun(
 	if err != nil {
 		return runRefused("Job "+klog.KObj(job).String(), err)
 	}
-	if err := r.createInput(ctx, resources.RunEvent(s.fj)); err != nil {
+	if err := r.createInput(ctx, resources.RunEvent(s.fj, string(fn.UID))); err != nil {
 		return err
 	}
 	s.begin(job, s.fj.Spec.RunID, s.now)

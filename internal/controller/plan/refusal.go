@@ -28,13 +28,20 @@ func MayBeRefused(job *batchv1.Job, pods []corev1.Pod) bool {
 }
 
 // Refusal returns why the API server refuses the pods of a Job, from the Job's events, or nil. What was said before the
-// Job was last started is old.
-func Refusal(job *batchv1.Job, events []corev1.Event) *Fault {
+// Job was last started, or before the newest of its pods was made, is old.
+func Refusal(job *batchv1.Job, pods []corev1.Pod, events []corev1.Event) *Fault {
+	since := job.Status.StartTime.Time
+	for i := range pods {
+		// Times have whole seconds, and the pod was refused until the very second in which it was made.
+		if made := pods[i].CreationTimestamp.Add(time.Second); made.After(since) {
+			since = made
+		}
+	}
 	var newest *corev1.Event
 	for i := range events {
 		event := &events[i]
 		if event.Reason != EventFailedCreate || event.InvolvedObject.UID != job.UID ||
-			eventTime(event).Before(job.Status.StartTime.Time) {
+			eventTime(event).Before(since) {
 			continue
 		}
 		if newest == nil || eventTime(newest).Before(eventTime(event)) {

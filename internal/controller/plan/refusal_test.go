@@ -53,8 +53,13 @@ func TestRefusal(t *testing.T) {
 		}
 	}
 	const quota = `Error creating: pods "b" is forbidden: exceeded quota: small, requested: pods=1, used: pods=1, limited: pods=1`
+	// made is a pod that was made so long after the Job was started.
+	made := func(at time.Duration) corev1.Pod {
+		return corev1.Pod{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(epoch.Add(at))}}
+	}
 	tests := map[string]struct {
 		events []corev1.Event
+		pods   []corev1.Pod
 		want   *Fault
 	}{
 		"nothing said": {},
@@ -78,13 +83,20 @@ func TestRefusal(t *testing.T) {
 			want: &Fault{Reason: v1alpha1.ReasonPodsRefused, Message: "no"},
 		},
 		"before it was started again": {events: []corev1.Event{event("own", EventFailedCreate, -time.Second, quota)}},
-		"another Job's":               {events: []corev1.Event{event("other", EventFailedCreate, time.Second, quota)}},
-		"another event":               {events: []corev1.Event{event("own", "SuccessfulCreate", time.Second, "created")}},
+		"of the attempt before": {
+			events: []corev1.Event{event("own", EventFailedCreate, time.Minute, quota)}, pods: []corev1.Pod{made(time.Minute), made(0)},
+		},
+		"of the next attempt": {
+			events: []corev1.Event{event("own", EventFailedCreate, time.Minute, "no")}, pods: []corev1.Pod{made(50 * time.Second), made(0)},
+			want: &Fault{Reason: v1alpha1.ReasonPodsRefused, Message: "no"},
+		},
+		"another Job's": {events: []corev1.Event{event("other", EventFailedCreate, time.Second, quota)}},
+		"another event": {events: []corev1.Event{event("own", "SuccessfulCreate", time.Second, "created")}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if diff := cmp.Diff(tc.want, Refusal(makeJob("own", startedAt(epoch)), tc.events)); diff != "" {
+			if diff := cmp.Diff(tc.want, Refusal(makeJob("own", startedAt(epoch)), tc.pods, tc.events)); diff != "" {
 				t.Errorf("Refusal (-want +got):\n%s", diff)
 			}
 		})

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/utils/ptr"
 
 	"github.com/naeel/sless/api/v1alpha1"
@@ -28,7 +30,11 @@ const (
 	refusedAfter = 2 * time.Second
 	// resultTruncated begins the message of a run whose result is too long for one.
 	resultTruncated = "ResultTruncated"
-	reasonDeadline  = "DeadlineExceeded"
+	// unstorable is the message of a run whose result is JSON that Kubernetes does not take.
+	unstorable     = "the result holds a number that Kubernetes cannot store; the whole result is the last line of the log"
+	reasonDeadline = "DeadlineExceeded"
+	// StopTimeout bounds how long a pod that was told to stop is waited for. One on a dead node never ends.
+	StopTimeout = 60 * time.Second
 )
 
 // runReasons are the words with which the watchdog begins the termination message of a run that failed.
@@ -68,6 +74,31 @@ func NextRunStep(j *v1alpha1.FunctionJob) RunStep {
 	}
 }
 
+// EarlierRuns returns the events of the runs before the one that is asked for that were begun and of whose end the status
+// does not know, the earliest first. secrets are what was made for the FunctionJob. There is no event of a run that was not
+// begun, and none for long of one whose end is written down.
+func EarlierRuns(j *v1alpha1.FunctionJob, secrets []metav1.PartialObjectMetadata) []metav1.PartialObjectMetadata {
+	var ended int64
+	if j.Status.StartTime != nil {
+		ended = j.Status.RunID
+	}
+	runs := slices.DeleteFunc(slices.Clone(secrets), func(secret metav1.PartialObjectMetadata) bool {
+		runID := RunID(&secret)
+		return runID <= ended || runID >= j.Spec.RunID || secret.Name != resources.RunEventName(j, runID)
+	})
+	slices.SortFunc(runs, func(a, b metav1.PartialObjectMetadata) int { return cmp.Compare(RunID(&a), RunID(&b)) })
+	return runs
+}
+
+// RunID returns the run for which an object was made, or 0, which no run has.
+func RunID(obj metav1.Object) int64 {
+	runID, err := strconv.ParseInt(obj.GetLabels()[v1alpha1.LabelRunID], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return runID
+}
+
 // Runnable tells whether the image of a Function's spec is proven, and if not, why not in the words of its status. A Function
 // that is switched off, or whose autoscaler is away, can be run: both are about calls. While a Function is switched off, its
 // status may name the image of an earlier spec, which a run must not get; what keeps the newer one is then the reason of
@@ -105,11 +136,11 @@ type Run struct {
 	Reason, Message string
 	// Pod is the name of the pod of the last attempt that ended.
 	Pod string
-	// Result is JSON, or nil. Truncated is true when it was too long.
+	// Result is JSON, or nil. Truncated is true when it was too long, or is none that a status can hold.
 	Result    []byte
 	Truncated bool
-	// Unseen tells that the Job knows of an end that no pod shows. The pod is gone, or has not been heard of yet: Jobs and
-	// pods are watched apart.
+	// Unseen tells that the run has ended by its Job, or by the absence of that, and that no pod shows it. The pod is gone, or
+	// has not been heard of yet: Jobs and pods are watched apart.
 	Unseen bool
 	// LookAgain is when the run has to be looked at though nothing has changed, or 0.
 	LookAgain time.Duration
@@ -137,9 +168,7 @@ func ObserveRun(job *batchv1.Job, pods []corev1.Pod, now time.Time) Run {
 		run.Reason, run.Message = attemptFault(last)
 	}
 	if job == nil {
-		run.Attempts, run.Ended = failed, true
-		run.Reason, run.Message = v1alpha1.ReasonRunDeleted, "the Job of this run was deleted, and the run with it"
-		return run
+		return runWithoutJob(run, failed, current, now)
 	}
 	failed = max(failed, job.Status.Failed)
 	retries := ptr.Deref(job.Spec.BackoffLimit, 0)
@@ -160,8 +189,37 @@ func ObserveRun(job *batchv1.Job, pods []corev1.Pod, now time.Time) Run {
 	return run
 }
 
-// LookForRefusal returns how long to wait before the reason is looked for that a run has no pod, or 0 when that is now or
-// there is nothing to look for. Most pods come at once.
+// runWithoutJob tells how a run goes whose Job was deleted. It has ended when its pod has, or is given up: until then the
+// function works, and another run would work beside it.
+func runWithoutJob(run Run, failed int32, current *corev1.Pod, now time.Time) Run {
+	run.Reason, run.Attempts = v1alpha1.ReasonRunDeleted, failed
+	if current != nil {
+		run.Attempts++
+		left := StopTimeout
+		if !current.DeletionTimestamp.IsZero() {
+			left = min(current.DeletionTimestamp.Add(StopTimeout).Sub(now), StopTimeout)
+			run.LookAgain = max(left, 0)
+		}
+		if left > 0 {
+			run.Message = fmt.Sprintf("the Job of this run was deleted, and its pod %s has not ended yet", current.Name)
+			return run
+		}
+	}
+	run.Ended, run.Unseen = true, true
+	run.Message = "the Job of this run was deleted, and the run with it"
+	return run
+}
+
+// LivePods returns the pods of a run whose attempts have not ended.
+func LivePods(pods []corev1.Pod) []corev1.Pod {
+	return slices.DeleteFunc(slices.Clone(pods), func(pod corev1.Pod) bool {
+		ended, _ := attemptEnd(&pod)
+		return ended
+	})
+}
+
+// LookForRefusal returns how long to wait before the reason is looked for that a run has no live pod, or 0 when that is now
+// or there is nothing to look for. Most pods come at once.
 func LookForRefusal(job *batchv1.Job, pods []corev1.Pod, now time.Time) time.Duration {
 	if !MayBeRefused(job, pods) {
 		return 0
@@ -183,10 +241,20 @@ func succeededRun(pod *corev1.Pod, attempts int32) Run {
 	case strings.HasPrefix(text, resultTruncated+": "):
 		_, run.Message = splitReason(text, "")
 		run.Truncated = true
-	case text != "null" && json.Valid([]byte(text)):
+	case text == "null" || !json.Valid([]byte(text)):
+	case storable(text):
 		run.Result = []byte(text)
+	default:
+		run.Truncated, run.Message = true, unstorable
 	}
 	return run
+}
+
+// storable tells whether the API server can read JSON. Its decoder knows no numbers beyond those of 64 bits, and a status that
+// it cannot read can never be written. Whatever else is JSON it reads in its own way.
+func storable(text string) bool {
+	var value any
+	return utiljson.Unmarshal([]byte(text), &value) == nil
 }
 
 // jobEnd tells what the Job controller says of the end.

@@ -3,6 +3,7 @@
 package plan
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -44,6 +45,42 @@ func TestNextRunStep(t *testing.T) {
 			fj := &v1alpha1.FunctionJob{Spec: v1alpha1.FunctionJobSpec{RunID: tc.asked}, Status: tc.status}
 			if got := NextRunStep(fj); got != tc.want {
 				t.Errorf("NextRunStep = %d, want %d", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestEarlierRuns(t *testing.T) {
+	t.Parallel()
+	fj := testutil.MakeFunctionJob("j", "n", "f").UID("uid").Run(12).Obj()
+	secret := func(name, run string) metav1.PartialObjectMetadata {
+		return metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1alpha1.LabelRunID: run}}}
+	}
+	secrets := []metav1.PartialObjectMetadata{secret("copy", "9"), secret(resources.RunEventName(fj, 7), "none")}
+	for _, runID := range []int64{13, 12, 11, 9, 3, 10} {
+		secrets = append(secrets, secret(resources.RunEventName(fj, runID), strconv.FormatInt(runID, 10)))
+	}
+	at := &metav1.Time{Time: runTime}
+	tests := map[string]struct {
+		status v1alpha1.FunctionJobStatus
+		want   []int64
+	}{
+		"nothing written down":          {want: []int64{3, 9, 10, 11}},
+		"waits, with no run remembered": {status: v1alpha1.FunctionJobStatus{RunID: 12}, want: []int64{3, 9, 10, 11}},
+		"one that has ended":            {status: v1alpha1.FunctionJobStatus{RunID: 9, StartTime: at, CompletionTime: at}, want: []int64{10, 11}},
+		"one that has just ended":       {status: v1alpha1.FunctionJobStatus{RunID: 9, StartTime: at}, want: []int64{10, 11}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			fj := fj.DeepCopy()
+			fj.Status = tc.status
+			var got []int64
+			for _, event := range EarlierRuns(fj, secrets) {
+				got = append(got, RunID(&event))
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("EarlierRuns (-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -123,6 +160,11 @@ func later(d time.Duration) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.CreationTimestamp = metav1.NewTime(runTime.Add(d)) }
 }
 
+// stopsAt is a pod that was told to be gone by then.
+func stopsAt(d time.Duration) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.DeletionTimestamp = new(metav1.NewTime(runTime.Add(d))) }
+}
+
 func because(reason, message string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.Status.Reason, p.Status.Message = reason, message }
 }
@@ -174,6 +216,9 @@ func TestObserveRun(t *testing.T) {
 			want: Run{Attempts: 1, Ended: true, Succeeded: true, Pod: "a"}},
 		"long result": {job: runJob(0), pods: pods(attempt("a", corev1.PodSucceeded, endedWith(0, "Completed", "ResultTruncated: the result has 5002 bytes"))),
 			want: Run{Attempts: 1, Ended: true, Succeeded: true, Pod: "a", Message: "the result has 5002 bytes", Truncated: true}},
+		"a number beyond all of Kubernetes": {job: runJob(0), pods: pods(attempt("a", corev1.PodSucceeded, endedWith(0, "Completed", `{"a":[1e999]}`))),
+			want: Run{Attempts: 1, Ended: true, Succeeded: true, Pod: "a", Truncated: true,
+				Message: "the result holds a number that Kubernetes cannot store; the whole result is the last line of the log"}},
 		"succeeded at the second attempt": {job: runJob(1), pods: pods(attempt("b", corev1.PodSucceeded, later(time.Second), endedWith(0, "", "1")), failedOnce),
 			want: Run{Attempts: 2, Ended: true, Succeeded: true, Pod: "b", Result: []byte("1")}},
 		"failed for good": {job: runJob(0), pods: pods(failedOnce),
@@ -235,7 +280,18 @@ func TestObserveRun(t *testing.T) {
 		"Job failed, its pod seen": {job: runJob(0, jobCondition(batchv1.JobFailed, "")), pods: pods(failedOnce),
 			want: Run{Attempts: 1, Ended: true, Pod: "a", Reason: "HandlerFailed", Message: "handler.py line 7: ValueError: no luck"}},
 		"Job gone": {pods: pods(failedOnce), want: Run{Attempts: 1, Ended: true, Pod: "a", Reason: "RunDeleted",
-			Message: "the Job of this run was deleted, and the run with it"}},
+			Message: "the Job of this run was deleted, and the run with it", Unseen: true}},
+		"Job gone, its pod works": {at: time.Hour, pods: pods(failedOnce, attempt("b", corev1.PodRunning, later(time.Minute))),
+			want: Run{Attempts: 2, Pod: "a", Reason: "RunDeleted", Message: "the Job of this run was deleted, and its pod b has not ended yet"}},
+		"Job gone, its pod stops": {at: 20 * time.Second, pods: pods(attempt("a", corev1.PodRunning, stopsAt(10*time.Second))),
+			want: Run{Attempts: 1, LookAgain: 50 * time.Second, Reason: "RunDeleted",
+				Message: "the Job of this run was deleted, and its pod a has not ended yet"}},
+		"Job gone, its pod stops, and a clock behind": {at: -time.Hour, pods: pods(attempt("a", corev1.PodRunning, stopsAt(10*time.Second))),
+			want: Run{Attempts: 1, LookAgain: time.Minute, Reason: "RunDeleted",
+				Message: "the Job of this run was deleted, and its pod a has not ended yet"}},
+		"Job gone, its pod on a dead node": {at: 70 * time.Second, pods: pods(attempt("a", corev1.PodRunning, stopsAt(10*time.Second))),
+			want: Run{Attempts: 1, Ended: true, Reason: "RunDeleted", Unseen: true,
+				Message: "the Job of this run was deleted, and the run with it"}},
 		"Job gone after the success": {pods: pods(attempt("a", corev1.PodSucceeded, endedWith(0, "", "2"))),
 			want: Run{Attempts: 1, Ended: true, Succeeded: true, Pod: "a", Result: []byte("2")}},
 	}
@@ -244,6 +300,35 @@ func TestObserveRun(t *testing.T) {
 			t.Parallel()
 			if diff := cmp.Diff(tc.want, ObserveRun(tc.job, tc.pods, runTime.Add(tc.at))); diff != "" {
 				t.Errorf("ObserveRun (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// What is called storable here is written by a real API server in the test of the controller.
+func TestStorable(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		text string
+		want bool
+	}{
+		"an exponent too large":    {text: "1e999"},
+		"a whole number too large": {text: "-1" + strings.Repeat("0", 400)},
+		"deep inside":              {text: `{"a":[1,{"b":1e309}]}`},
+		"the largest":              {text: "1.7976931348623157e308", want: true},
+		"beyond 64 bits":           {text: "[18446744073709551616,1e-999]", want: true},
+		"such a number as text":    {text: `"1e999"`, want: true},
+		"a key twice":              {text: `{"a":1,"a":2}`, want: true},
+		"half a character":         {text: `"\ud800"`, want: true},
+		"not UTF-8":                {text: "\"\xff\"", want: true},
+		"zero bytes":               {text: `{"\u0000":"\u0000"}`, want: true},
+		"as deep as 4 KiB can be":  {text: strings.Repeat("[", 2048) + strings.Repeat("]", 2048), want: true},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := storable(tc.text); got != tc.want {
+				t.Errorf("storable = %v, want %v", got, tc.want)
 			}
 		})
 	}
@@ -259,16 +344,18 @@ func TestLookForRefusal(t *testing.T) {
 		want time.Duration
 	}{
 		"Job not looked at yet": {job: runJob(0)},
-		"has a pod":             {job: started, pods: []corev1.Pod{attempt("a", corev1.PodPending)}},
-		"a moment without":      {job: started, at: time.Second, want: time.Second},
-		"too long without":      {job: started, at: 2 * time.Second},
-		"a clock behind":        {job: started, at: -time.Hour, want: 2 * time.Second},
-		"Job gone":              {},
+		"has a pod":             {job: started, at: time.Second, pods: []corev1.Pod{attempt("a", corev1.PodPending)}},
+		"has but ended pods": {job: started, at: time.Second, want: time.Second, pods: []corev1.Pod{
+			attempt("a", corev1.PodFailed), attempt("b", corev1.PodRunning, endedWith(1, "Error", ""))}},
+		"a moment without": {job: started, at: time.Second, want: time.Second},
+		"too long without": {job: started, at: 2 * time.Second},
+		"a clock behind":   {job: started, at: -time.Hour, want: 2 * time.Second},
+		"Job gone":         {},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := LookForRefusal(tc.job, tc.pods, runTime.Add(tc.at)); got != tc.want {
+			if got := LookForRefusal(tc.job, LivePods(tc.pods), runTime.Add(tc.at)); got != tc.want {
 				t.Errorf("LookForRefusal = %s, want %s", got, tc.want)
 			}
 		})

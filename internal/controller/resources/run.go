@@ -68,7 +68,7 @@ func runTemplate(j *v1alpha1.FunctionJob, fn *v1alpha1.Function, pod DeploymentO
 	spec.TerminationGracePeriodSeconds = ptr.To[int64](runGraceSeconds)
 	spec.ActiveDeadlineSeconds = new(int64(timeout) + RunLoadSeconds + RunStartSeconds)
 	spec.Volumes = append(spec.Volumes, corev1.Volume{
-		Name: eventVolume, VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: runEventName(j)}},
+		Name: eventVolume, VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: RunEventName(j, j.Spec.RunID)}},
 	})
 	for i := range spec.Containers {
 		c := &spec.Containers[i]
@@ -123,22 +123,28 @@ func RunAnnotations(j *v1alpha1.FunctionJob) map[string]string {
 	return map[string]string{v1alpha1.AnnotationFunctionJob: j.Namespace + "/" + j.Name}
 }
 
-// RunEvent builds the Secret with the event of a run. A run has one, whose name is known before its content.
-func RunEvent(j *v1alpha1.FunctionJob) *corev1.Secret {
+// RunEvent builds the Secret with the event of a run. A run has one, whose name is known before its content. As long as the
+// run has not ended it tells that the run was begun, and with which Function.
+func RunEvent(j *v1alpha1.FunctionJob, functionUID string) *corev1.Secret {
 	event := []byte(noEvent)
 	if j.Spec.Event != nil && len(j.Spec.Event.Raw) > 0 {
 		event = j.Spec.Event.Raw
 	}
+	meta := runInputMeta(j, eventFile)
+	meta.Annotations[v1alpha1.AnnotationFunctionUID] = functionUID
 	return &corev1.Secret{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
-		ObjectMeta: runInputMeta(j, eventFile),
+		ObjectMeta: meta,
 		Immutable:  new(true),
 		Type:       corev1.SecretTypeOpaque,
 		Data:       map[string][]byte{eventFile: event},
 	}
 }
 
-func runEventName(j *v1alpha1.FunctionJob) string { return runInputMeta(j, eventFile).Name }
+// RunEventName is the name of the Secret with the event of a run.
+func RunEventName(j *v1alpha1.FunctionJob, runID int64) string {
+	return naming.RunInput(naming.Run(j.Name, string(j.UID), runID), eventFile)
+}
 
 // RunMirror builds a run's own copy of what the Function refers to. The Function's copies go when it gets others; those of
 // a run stay as long as it may try again.

@@ -22,14 +22,14 @@ func TestRunGolden(t *testing.T) {
 	testutil.Golden(t, "run_plain", RunJob(plain.Obj(), fn, pod))
 	pod.ImagePullSecret = "pull"
 	testutil.Golden(t, "run_full", RunJob(full.Obj(), fn, pod))
-	testutil.Golden(t, "run_event", RunEvent(full.Obj()))
+	testutil.Golden(t, "run_event", RunEvent(full.Obj(), "uid-1"))
 	source := Source{Kind: SourceSecret, Name: "db"}
 	testutil.Golden(t, "run_mirror", RunMirror(full.Obj(), fn, source, map[string][]byte{"password": []byte("s3cret")}))
 }
 
 func TestRunEventWithoutAnEvent(t *testing.T) {
 	t.Parallel()
-	event := RunEvent(testutil.MakeFunctionJob("migrate", "shop", "cart").UID("uid-2").Run(1).Obj())
+	event := RunEvent(testutil.MakeFunctionJob("migrate", "shop", "cart").UID("uid-2").Run(1).Obj(), "uid-1")
 	if diff := cmp.Diff(map[string][]byte{"event.json": []byte("null")}, event.Data); diff != "" {
 		t.Errorf("the event (-want +got):\n%s", diff)
 	}
@@ -43,12 +43,15 @@ func TestNamesOfWhatARunIsGiven(t *testing.T) {
 	for _, run := range []int64{1, 2} {
 		for _, content := range []string{"1", "2"} {
 			j := testutil.MakeFunctionJob("migrate", "shop", "cart").UID("uid-2").Run(run).Event(content).Obj()
-			event := RunEvent(j).Name
+			event := RunEvent(j, "uid-1").Name
 			names[event] = true
 			names[RunMirror(j, fn, Source{Kind: SourceSecret, Name: "db"}, map[string][]byte{"a": []byte(content)}).GetName()] = true
 			volumes := RunJob(j, fn, deploymentOptions()).Spec.Template.Spec.Volumes
 			if got := volumes[len(volumes)-1].Secret.SecretName; got != event {
 				t.Errorf("the pod reads event %s, which is made as %s", got, event)
+			}
+			if got := RunEventName(j, run); got != event {
+				t.Errorf("event %s is looked for as %s", event, got)
 			}
 		}
 	}
