@@ -673,7 +673,7 @@ var _ = Describe("A Function with dependencies", Serial, func() {
 		positionIs(ctx, last, 3)
 		change(ctx, changed, func(f *v1alpha1.Function) { delete(f.Spec.Source.Inline.Files, "package.json") })
 		change(ctx, faulty, func(f *v1alpha1.Function) {
-			f.Spec.Source = v1alpha1.FunctionSource{ConfigMap: &v1alpha1.ConfigMapSource{Name: "none"}}
+			f.Spec.Source = v1alpha1.FunctionSource{ConfigMap: &v1alpha1.ConfigMapReference{Name: "none"}}
 		})
 		positionIs(ctx, last, 1)
 		succeed(ctx, buildOf(ctx, first))

@@ -182,11 +182,11 @@ func (b *builds) start() {
 func TestQueueLetsNewcomersIn(t *testing.T) {
 	t.Parallel()
 	for _, slots := range []int{1, 2, 3, 5} {
-		for _, hogs := range []int{1, 3, 8} {
-			for after := range 12 {
+		for _, hogs := range []int{1, 4} {
+			for after := range 6 {
 				b := &builds{t: t, slots: slots}
 				for h := range hogs {
-					b.add(fmt.Sprintf("hog%d", h), 20)
+					b.add(fmt.Sprintf("hog%d", h), 12)
 				}
 				for range after {
 					b.end()
