@@ -38,7 +38,7 @@ async function* endless() {
 }
 
 function* large() {
-  for (let i = 0; i < 40; i++) yield 'x'.repeat(100_000);
+  for (let i = 0; i < 40; i++) yield 'x'.repeat(1 << 20); // more than a socket takes at once
 }
 
 /** An iterator that cannot be closed. */
