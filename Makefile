@@ -83,7 +83,7 @@ test: ## Run the unit tests and the tests against a real API server.
 	@# The package that takes longest is first, so that all others are tested beside it.
 	@assets="$${KUBEBUILDER_ASSETS:-$$(go run ./hack/cluster envtest-assets)}"; \
 	echo "Compiling and running the tests (some minutes until the first result, the first time)"; \
-	KUBEBUILDER_ASSETS="$$assets" go test ./internal/controller $$(go list ./... | grep -v -e /test/e2e -e /internal/controller$$) \
+	KUBEBUILDER_ASSETS="$$assets" go test -timeout=60m ./internal/controller $$(go list ./... | grep -v -e /test/e2e -e /internal/controller$$) \
 		$(TEST_ARGS) \
 		| { grep -v 'no test files' || true; }; \
 	echo "make test: all tests passed"

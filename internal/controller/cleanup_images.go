@@ -228,8 +228,8 @@ func (c *cleaner) judgeImages(
 	return errors.Join(problems...)
 }
 
-// ownerOf gives the namespace for which an image was made, or nothing when sless did not make it. The name of its repository
-// does not tell: names of namespaces and Functions may give the same one.
+// ownerOf gives the namespace for which an image was made, or nothing. A dependency image without a label is that of the
+// repository's namespace: images of code always have one, and no two namespaces share a repository for their dependencies.
 func (c *cleaner) ownerOf(ctx context.Context, n *namespaceSweep, img *plan.RegistryImage, v *visit) (string, error) {
 	if owner, known := v.owners[img.Digest]; known {
 		return owner, nil
@@ -242,6 +242,9 @@ func (c *cleaner) ownerOf(ctx context.Context, n *namespaceSweep, img *plan.Regi
 		return "", err
 	}
 	owner := labels[v1alpha1.LabelNamespace]
+	if err == nil && owner == "" && img.Repository == n.dependencies {
+		owner = n.namespace
+	}
 	v.owners[img.Digest] = owner
 	return owner, nil
 }

@@ -637,7 +637,7 @@ var _ = Describe("A Function with dependencies", Serial, func() {
 
 	positionIs := func(ctx context.Context, fn *v1alpha1.Function, position int) {
 		GinkgoHelper()
-		Eventually(func() string { return meta.FindStatusCondition(get(ctx, fn).Status.Conditions, "Ready").Message }).
+		Eventually(func() string { return readyOf(get(ctx, fn)).Message }).
 			Should(ContainSubstring("position %d;", position))
 	}
 
@@ -668,6 +668,7 @@ var _ = Describe("A Function with dependencies", Serial, func() {
 		faulty, last := node("faulty", namespace, "queue-three"), node("last", namespace, "queue-four")
 		for _, fn := range []*v1alpha1.Function{first, changed, faulty, last} {
 			Expect(k8sClient.Create(ctx, fn)).To(Succeed())
+			DeferCleanup(func(ctx SpecContext) { Expect(k8sClient.Delete(ctx, fn)).To(Succeed()) })
 			buildOf(ctx, fn)
 		}
 		positionIs(ctx, last, 3)
