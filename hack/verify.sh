@@ -30,4 +30,7 @@ make vet
 for overlay in config/default config/certmanager/objects config/local config/demo config/network-policy config/prometheus config/samples; do
 	bin/kustomize build "$overlay" > /dev/null || fail "config folder $overlay does not build"
 done
+for metric in $(grep -ohE 'sless_(gateway|function|cleanup|code_review)_[a-z_]+' config/prometheus/rules.yaml | sort -u); do
+	git grep -qF "\"$metric\"" -- '*.go' || fail "config/prometheus/rules.yaml watches $metric, which nothing counts"
+done
 echo "verify: everything is current"
