@@ -40,8 +40,8 @@ func (e *interceptorError) Error() string {
 }
 
 // wakingTransport sends calls of functions that scale to the autoscaler's interceptor, which counts them, and holds them
-// until a replica is ready. While the interceptor cannot be reached, calls go straight to the function's Service: replicas
-// that run still answer.
+// until a replica is ready. While the interceptor cannot be reached, or does not hear of the function in time, calls go straight
+// to the function's Service: replicas that run still answer.
 type wakingTransport struct {
 	next http.RoundTripper
 	// interceptor is the host:port of its proxy.
@@ -79,9 +79,20 @@ func (t *wakingTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 			return res, nil
 		default:
 			discard(res)
-			if res.StatusCode != http.StatusNotFound || !again.wait(req.Context()) {
-				return nil, &interceptorError{status: res.StatusCode, resolved: res.Header.Get(headerKedaColdStart) != ""}
+			unknown := res.StatusCode == http.StatusNotFound
+			if unknown && again.wait(req.Context()) {
+				break
 			}
+			own := &interceptorError{status: res.StatusCode, resolved: res.Header.Get(headerKedaColdStart) != ""}
+			if !unknown || !again.possible() {
+				return nil, own
+			}
+			again.rewind()
+			res, err := t.next.RoundTrip(req)
+			if errors.As(err, new(*dialError)) {
+				return nil, own
+			}
+			return res, err
 		}
 		again.rewind()
 	}
@@ -98,13 +109,18 @@ type repeater struct {
 
 // wait pauses. It reports false when the call cannot be made again, or not any more.
 func (r *repeater) wait(ctx context.Context) bool {
-	if r.call.body != nil && !r.call.body.replayable() {
+	if !r.possible() {
 		return false
 	}
 	if r.timer == nil {
 		r.timer = time.NewTimer(r.window)
 	}
 	return r.pause.wait(ctx, r.timer.C)
+}
+
+// possible tells whether all of the call is still there.
+func (r *repeater) possible() bool {
+	return r.call.body == nil || r.call.body.replayable()
 }
 
 func (r *repeater) rewind() {

@@ -127,6 +127,19 @@ func TestARouteThatIsNotLoadedYetIsWaitedFor(t *testing.T) {
 	}
 }
 
+func TestARouteThatIsNeverLoadedIsGoneAround(t *testing.T) {
+	t.Parallel()
+	hop := startUpstream(t, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.ReadAll(r.Body)
+		http.Error(w, "no route", http.StatusNotFound)
+	})
+	g := startGateway(t, scaling(startUpstream(t, asWatchdog), true), through(hop))
+	a := do(t, newClient(t), newRequest(t, http.MethodPost, g.url+"/fn/demo/hello", strings.NewReader("once")))
+	if a.status != http.StatusOK || !strings.HasSuffix(a.body, "once") {
+		t.Errorf("got %d %q, though a replica runs", a.status, a.body)
+	}
+}
+
 func TestWhatTheInterceptorAnswersItself(t *testing.T) {
 	t.Parallel()
 	refused := &Refusal{Status: 503, Reason: "ImagePullFailed", Message: "the image cannot be pulled"}

@@ -173,13 +173,13 @@ func problemOf(ctx context.Context, url string) string {
 	return ""
 }
 
-// end stops the crowd and expects that there were so many calls and that none has failed.
+// end stops the crowd once there were so many calls, and expects that none has failed.
 func (c *crowd) end(atLeast int) {
 	GinkgoHelper()
+	Eventually(c.calls.Load).Should(BeNumerically(">=", atLeast))
 	c.stop()
 	c.done.Wait()
 	Expect(c.failures.Load()).To(BeZero(), "of %d calls, the first with: %s", c.calls.Load(), ptr.Deref(c.first.Load(), ""))
-	Expect(c.calls.Load()).To(BeNumerically(">=", atLeast))
 }
 
 // busy waits until the crowd's calls are answered.
